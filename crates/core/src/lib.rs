@@ -1,0 +1,17 @@
+//! What iowhy knows about block I/O, with no kernel, no terminal and no printing in it.
+//!
+//! | where | what lives there |
+//! |---|---|
+//! | [`model`] | the nouns: requests, parts, processes, stacks, samples, devices, losses; `table!` |
+//! | [`source`] | the trait that live, recorded, imported and scripted data meet at |
+//! | [`recording`] | the directory of Parquet tables, in and out; the only place that knows Arrow |
+//! | [`analysis`] | histograms, streams, shares: from batches to a [`analysis::Summary`] |
+//!
+//! What does not belong here: reading `/proc` or BPF (crate `iowhy-capture`), drawing anything
+//! (crate `iowhy-views`), parsing arguments (crate `iowhy`).
+#![forbid(unsafe_code)]
+
+pub mod analysis;
+pub mod model;
+pub mod recording;
+pub mod source;

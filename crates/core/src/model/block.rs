@@ -1,0 +1,120 @@
+//! The closed vocabularies of block I/O: what a request does, why it exists, how it ended.
+//!
+//! What does not belong here: the kernel's numbers for them (crate `iowhy-capture`).
+
+/// Defines an enum whose variants are stored and shown as fixed words.
+macro_rules! words {
+    (
+        $(#[doc = $doc:literal])+
+        pub enum $name:ident { $( $(#[doc = $vdoc:literal])+ $variant:ident = $word:literal ),+ $(,)? }
+    ) => {
+        $(#[doc = $doc])+
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+        pub enum $name { $( $(#[doc = $vdoc])+ $variant ),+ }
+
+        impl $name {
+            /// Every value, in the order of its definition.
+            pub const ALL: &'static [$name] = &[$( $name::$variant ),+];
+
+            /// The word that stands for it in recordings, JSON and on screens.
+            pub const fn word(self) -> &'static str {
+                match self { $( $name::$variant => $word ),+ }
+            }
+
+            /// The value whose word this is.
+            pub fn from_word(word: &str) -> Option<$name> {
+                match word { $( $word => Some($name::$variant), )+ _ => None }
+            }
+
+            /// Its name, which is the same in every [`super::Names`].
+            #[inline]
+            pub const fn name(self) -> super::Name {
+                match self { $( $name::$variant => const { super::names::reserved($word) } ),+ }
+            }
+        }
+
+        impl super::table::Cell for $name {
+            const KIND: super::table::Kind = super::table::Kind::Text;
+            #[inline]
+            fn put(&self, column: &mut super::table::Column) {
+                self.name().put(column);
+            }
+            #[inline]
+            fn take(column: &super::table::Column, row: usize) -> Option<Self> {
+                let name = super::Name::take(column, row)?;
+                Self::ALL.iter().copied().find(|value| value.name() == name)
+            }
+        }
+    };
+}
+pub(super) use words;
+
+words! {
+    /// What a request asks the device to do (the kernel's `REQ_OP_*`).
+    pub enum Operation {
+        /// Read data.
+        Read = "read",
+        /// Write data.
+        Write = "write",
+        /// Make what was written durable.
+        Flush = "flush",
+        /// Forget data: discard, trim.
+        Discard = "discard",
+        /// Overwrite with zeroes without sending them.
+        WriteZeroes = "write_zeroes",
+        /// Discard so that nobody can read the data again.
+        SecureErase = "secure_erase",
+        /// Anything that manages zones of a zoned device.
+        Zone = "zone",
+        /// A driver's private command (SCSI or NVMe pass-through).
+        Driver = "driver",
+        /// A number that this iowhy does not know.
+        Other = "other",
+    }
+}
+
+words! {
+    /// Why a request exists. What is not certain is `unknown`.
+    pub enum Origin {
+        /// A program's read: direct, or of a page that it asked for.
+        Read = "read",
+        /// Pages that the kernel read ahead of the program.
+        Readahead = "readahead",
+        /// A memory-mapped page that a program touched.
+        PageFault = "page_fault",
+        /// A program's direct write.
+        Write = "write",
+        /// Dirty pages on their way to the device.
+        Writeback = "writeback",
+        /// A file system's journal or log.
+        Journal = "journal",
+        /// A file system's own blocks: inodes, directories, bitmaps, trees.
+        Metadata = "metadata",
+        /// A cache flush.
+        Flush = "flush",
+        /// Discards and zeroing.
+        Discard = "discard",
+        /// Anonymous memory on its way to or from swap.
+        Swap = "swap",
+        /// Read or written for a device above: a loop device or a device-mapper target.
+        Stacked = "stacked",
+        /// A command that no file system sent (SCSI or NVMe pass-through, zone management).
+        Passthrough = "passthrough",
+        /// Not known.
+        Unknown = "unknown",
+    }
+}
+
+words! {
+    /// How a request stands at the end of the watch.
+    pub enum Status {
+        /// It completed without error, and the watch saw all of it.
+        Complete = "complete",
+        /// It completed with an error.
+        Error = "error",
+        /// It had not completed when the watch ended: its times are lower bounds.
+        InFlight = "in_flight",
+        /// It was already under way when the watch began: its times are lower bounds.
+        BegunBefore = "begun_before",
+    }
+}

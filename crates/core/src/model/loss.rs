@@ -1,0 +1,46 @@
+//! What the watch did not see. Nothing is dropped silently: every loss is a number and a sentence.
+
+use serde::{Deserialize, Serialize};
+
+/// One kind of loss and how often it happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Loss {
+    /// Where it happened, as a short word: `ring`, `in_flight_map`, `paths` …
+    pub place: String,
+    /// How many were lost.
+    pub count: u64,
+    /// What that means for the reader, as half a sentence: "requests that have no record".
+    pub meaning: String,
+    /// Whether whole requests are missing (then totals are too low), or only details of them.
+    pub requests: bool,
+}
+
+/// Everything that was lost in one watch.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Losses {
+    /// The kinds with a count above zero.
+    pub items: Vec<Loss>,
+}
+
+impl Losses {
+    /// Adds `count` to the losses of `place`; nothing is kept for zero.
+    pub fn add(&mut self, place: &str, count: u64, meaning: &str, requests: bool) {
+        if count == 0 {
+            return;
+        }
+        match self.items.iter_mut().find(|loss| loss.place == place) {
+            Some(loss) => loss.count += count,
+            None => self.items.push(Loss {
+                place: place.to_owned(),
+                count,
+                meaning: meaning.to_owned(),
+                requests,
+            }),
+        }
+    }
+
+    /// How many whole requests have no record.
+    pub fn requests(&self) -> u64 {
+        self.items.iter().filter(|loss| loss.requests).map(|loss| loss.count).sum()
+    }
+}

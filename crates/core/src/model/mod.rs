@@ -1,0 +1,27 @@
+//! The nouns of iowhy. One definition per thing: a column of a recording is one line of a
+//! [`table!`](crate::table) here, and everything else about it is derived from that line.
+//!
+//! What does not belong here: where the values come from, and what they mean together.
+
+pub mod block;
+pub mod environment;
+pub mod event;
+pub mod filter;
+pub mod loss;
+pub mod names;
+pub mod process;
+pub mod request;
+pub mod sample;
+pub mod stack;
+pub mod table;
+
+pub use block::{Operation, Origin, Status};
+pub use environment::Environment;
+pub use event::Event;
+pub use filter::Filter;
+pub use loss::Losses;
+pub use names::{Name, Names};
+pub use process::Process;
+pub use request::{Request, RequestPart};
+pub use sample::Sample;
+pub use stack::Stack;

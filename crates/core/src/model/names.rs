@@ -1,0 +1,121 @@
+//! Interned text. A busy disk names the same file and process hundreds of thousands of times a
+//! second; a [`Name`] makes each of these four bytes.
+
+use rustc_hash::FxHashMap;
+
+/// Words that have the same [`Name`] in every table, so that an enum is its name.
+const RESERVED: &[&str] = &[
+    "", "read", "write", "flush", "discard", "write_zeroes", "secure_erase", "zone", "driver",
+    "other", "readahead", "page_fault", "writeback", "journal", "metadata", "swap", "stacked",
+    "passthrough", "unknown", "complete", "error", "in_flight", "begun_before", "system", "device",
+    "process", "cgroup",
+];
+
+/// The name of a reserved word. In a constant, a word that is not reserved does not compile.
+pub(super) const fn reserved(word: &str) -> Name {
+    let mut index = 0;
+    while !same(RESERVED[index], word) {
+        index += 1;
+    }
+    Name(index as u32)
+}
+
+const fn same(a: &str, b: &str) -> bool {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    let mut index = 0;
+    while index < a.len() && index < b.len() && a[index] == b[index] {
+        index += 1;
+    }
+    index == a.len() && index == b.len()
+}
+
+/// A text that was interned in a [`Names`]; only meaningful together with it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct Name(u32);
+
+impl Name {
+    /// The name that every table holds first: the empty text.
+    pub const EMPTY: Name = Name(0);
+
+    /// The position of this name in its table.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The name at `index` of its table, the reverse of [`Name::index`].
+    pub fn from_index(index: usize) -> Name {
+        Name(index as u32)
+    }
+}
+
+/// The texts behind [`Name`]s. Memory is bounded: past [`Names::MAX_BYTES`] every new text becomes
+/// one and the same placeholder and is counted.
+#[derive(Clone, Debug)]
+pub struct Names {
+    texts: Vec<Box<str>>,
+    index: FxHashMap<Box<str>, Name>,
+    bytes: usize,
+    refused: u64,
+}
+
+impl Names {
+    /// Texts kept before new ones are refused. A path of 100 bytes costs about 300 with its index.
+    pub const MAX_BYTES: usize = 24 << 20;
+    const REFUSED: &'static str = "(more names than iowhy keeps)";
+
+    /// A table that holds only the reserved words.
+    pub fn new() -> Names {
+        let mut names =
+            Names { texts: Vec::new(), index: FxHashMap::default(), bytes: 0, refused: 0 };
+        for word in RESERVED {
+            names.insert(word);
+        }
+        names
+    }
+
+    /// The name of `text`, interned on first sight.
+    pub fn intern(&mut self, text: &str) -> Name {
+        if let Some(name) = self.index.get(text) {
+            return *name;
+        }
+        if self.bytes + text.len() > Self::MAX_BYTES {
+            self.refused += 1;
+            return self.index.get(Self::REFUSED).copied().unwrap_or_else(|| self.insert(Self::REFUSED));
+        }
+        self.insert(text)
+    }
+
+    fn insert(&mut self, text: &str) -> Name {
+        let name = Name(self.texts.len() as u32);
+        self.texts.push(text.into());
+        self.index.insert(text.into(), name);
+        self.bytes += text.len();
+        name
+    }
+
+    /// The text of `name`; the empty text for a name of another table.
+    pub fn get(&self, name: Name) -> &str {
+        self.texts.get(name.index()).map_or("", |text| text)
+    }
+
+    /// How many texts are kept.
+    pub fn len(&self) -> usize {
+        self.texts.len()
+    }
+
+    /// Whether nothing but the reserved words is kept.
+    pub fn is_empty(&self) -> bool {
+        self.texts.len() <= RESERVED.len()
+    }
+
+    /// How often a text was refused for want of room.
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        Names::new()
+    }
+}

@@ -1,0 +1,62 @@
+//! The joined record of one block request, and the files and owners that it served.
+
+use super::block::{Operation, Origin, Status};
+use super::names::Name;
+use crate::table;
+
+table! {
+    /// One row for each request that a device was asked for (on a bio-based device: each bio).
+    pub struct Request in "requests" {
+        request_id: u64 [None] "Identifies the request in this recording.",
+        parent_id: Option<u64> [None] "The request or bio on the upper device that this one serves; null where there is none, or where parent_reason says why it is not known.",
+        parent_reason: Option<Name> [None] "Why parent_id is null although the device serves another; null otherwise.",
+        status: Status [None] "complete, error, in_flight (censored: had not ended) or begun_before (censored: had begun).",
+        start_ns: u64 [Nanoseconds] "When the earliest of its bios was queued (Q); for a request begun before the watch, the earliest time known; for a flush that the kernel made itself, its issue.",
+        q2g_ns: Option<u64> [Nanoseconds] "From queueing to getting a request: wbt, iocost, tags.",
+        g2i_ns: Option<u64> [Nanoseconds] "From getting a request to its insertion in the scheduler; null without an insertion.",
+        i2d_ns: Option<u64> [Nanoseconds] "From insertion to the last issue to the driver: the scheduler's queue; null without an insertion.",
+        g2d_ns: Option<u64> [Nanoseconds] "From getting a request to its last issue to the driver, where it was never inserted: plug and dispatch.",
+        d2c_ns: Option<u64> [Nanoseconds] "From the last issue to completion: the driver and the device.",
+        q2c_ns: Option<u64> [Nanoseconds] "From queueing to completion; null for requests that have not completed.",
+        requeues: u32 [Count] "How often the driver gave it back.",
+        merges: u32 [Count] "How many bios were merged into it beyond the first.",
+        device: Name [None] "The kernel's name of the whole disk.",
+        major: u32 [None] "The device's major number.",
+        minor: u32 [None] "The device's minor number.",
+        sector: u64 [Sectors] "The first sector on the whole disk.",
+        bytes: u64 [Bytes] "Bytes asked for.",
+        operation: Operation [None] "read, write, flush, discard, write_zeroes, secure_erase, zone, driver or other.",
+        rwbs: Name [None] "The operation and its flags as blktrace writes them.",
+        origin: Origin [None] "Why it exists: read, readahead, page_fault, write, writeback, journal, metadata, flush, discard, swap, stacked, passthrough or unknown.",
+        error: Option<i32> [None] "The negative error number it ended with; null where it ended well.",
+        cpu: u32 [None] "The CPU on which its first bio was queued.",
+        pid: Option<u32> [None] "The submitting process; null for what the kernel made itself.",
+        tid: Option<u32> [None] "The submitting thread.",
+        process: Option<Name> [None] "The submitting process's name; its thread's where they differ stands in processes.",
+        cgroup: Option<Name> [None] "The cgroup it is charged to: the v2 path, or v1's blkio path.",
+        container: Option<Name> [None] "The container or systemd unit derived from the cgroup.",
+        syscall: Option<u32> [None] "The number of the system call that the submitter was in; null in kernel threads, workers and faults.",
+        stack_id: Option<u64> [None] "The submitter's kernel stack, where one was taken.",
+        user_stack_id: Option<u64> [None] "The submitter's user stack, where one was taken.",
+        stack_weight: u32 [Count] "How many requests this one's stack stands for; 0 where none was taken.",
+    }
+}
+
+table! {
+    /// One row for each file and owner of a request; bytes of a request's rows add up to its bytes.
+    pub struct RequestPart in "request_parts" {
+        request_id: u64 [None] "The request that these bytes belong to.",
+        file: Option<Name> [None] "The file's path as seen from the root mount; null where there is none or none is known.",
+        file_reason: Option<Name> [None] "Why file is null; null otherwise.",
+        deleted: bool [None] "Whether the file had no name any more when it was first seen.",
+        inode: Option<u64> [None] "The file's inode number.",
+        inode_device: Option<u64> [None] "The device number of the file's file system: major << 20 | minor.",
+        file_offset: Option<u64> [Bytes] "Where in the file these bytes begin.",
+        bytes: u64 [Bytes] "Bytes of the request that belong to this file and owner.",
+        owner_pid: Option<u32> [None] "The process whose data this is: the dirtier for writeback, else the submitter.",
+        owner: Option<Name> [None] "That process's name.",
+        owner_cgroup: Option<Name> [None] "That process's cgroup.",
+        owner_share: Option<f64> [Share] "The owner's share of the file's bytes in this request.",
+        owner_reason: Option<Name> [None] "Why the owner is null, or what the owner rests on.",
+    }
+}

@@ -1,0 +1,15 @@
+//! Symbolised stacks, each kept once.
+
+use super::names::Name;
+use crate::table;
+
+table! {
+    /// One row for each distinct stack.
+    pub struct Stack in "stacks" {
+        stack_id: u64 [None] "Identifies the stack in this recording.",
+        user: bool [None] "Whether these are frames of a program, not of the kernel.",
+        frames: Vec<Name> [None] "The functions, innermost first.",
+        complete: bool [None] "Whether the stack reaches its root; false where frames are missing or could not be named.",
+        reason: Option<Name> [None] "Why it is not complete; null where it is.",
+    }
+}

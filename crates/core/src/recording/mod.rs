@@ -1,0 +1,1 @@
+//! The recording: a directory of Parquet tables.

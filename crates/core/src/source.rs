@@ -1,0 +1,124 @@
+//! Where live, recorded, imported and scripted data meet: a [`Source`] fills [`Batch`]es, and
+//! everything behind it neither knows nor asks where they came from.
+
+use crate::model::{Environment, Event, Names, Process, Request, RequestPart, Sample, Stack};
+
+/// Rows that arrived together. What a row refers to (a process, a stack) is in the same batch or
+/// in an earlier one; parts stand in the order of their requests.
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    /// Requests.
+    pub requests: Vec<Request>,
+    /// The parts of `requests`: those of one request are adjacent, in the order of `requests`.
+    pub parts: Vec<RequestPart>,
+    /// Processes seen for the first time.
+    pub processes: Vec<Process>,
+    /// Stacks seen for the first time.
+    pub stacks: Vec<Stack>,
+    /// Counters.
+    pub samples: Vec<Sample>,
+    /// Single block events.
+    pub events: Vec<Event>,
+}
+
+impl Batch {
+    /// Forgets every row and keeps the memory.
+    pub fn clear(&mut self) {
+        self.requests.clear();
+        self.parts.clear();
+        self.processes.clear();
+        self.stacks.clear();
+        self.samples.clear();
+        self.events.clear();
+    }
+
+    /// Whether there is no row of any kind.
+    pub fn is_empty(&self) -> bool {
+        self.requests.is_empty()
+            && self.parts.is_empty()
+            && self.processes.is_empty()
+            && self.stacks.is_empty()
+            && self.samples.is_empty()
+            && self.events.is_empty()
+    }
+
+    /// Each request with its parts.
+    pub fn requests_with_parts(&self) -> impl Iterator<Item = (&Request, &[RequestPart])> {
+        let mut rest = self.parts.as_slice();
+        self.requests.iter().map(move |request| {
+            let count =
+                rest.iter().take_while(|part| part.request_id == request.request_id).count();
+            let (own, after) = rest.split_at(count);
+            rest = after;
+            (request, own)
+        })
+    }
+
+    /// Keeps only the requests that `filter` keeps, with their parts.
+    pub fn retain(&mut self, filter: &crate::model::Filter, names: &Names) {
+        if filter.is_empty() {
+            return;
+        }
+        let mut requests = Vec::new();
+        let mut parts = Vec::new();
+        for (request, own) in self.requests_with_parts() {
+            if filter.keeps(request, own, names) {
+                requests.push(request.clone());
+                parts.extend_from_slice(own);
+            }
+        }
+        self.requests = requests;
+        self.parts = parts;
+    }
+}
+
+/// Whether a source may give more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Progress {
+    /// Ask again.
+    More,
+    /// That was all.
+    Done,
+}
+
+/// Anything that gives batches: a live watch, a recording, an imported capture, a script.
+pub trait Source {
+    /// What went wrong, in the source's own terms.
+    type Error;
+
+    /// Adds what has arrived to `batch`, whose texts are in `names`. A live source does not wait
+    /// for rows: an empty batch means that nothing has arrived yet.
+    fn fill(&mut self, batch: &mut Batch, names: &mut Names) -> Result<Progress, Self::Error>;
+
+    /// What is true of the whole watch; complete once [`Source::fill`] has answered `Done`.
+    fn environment(&self) -> &Environment;
+}
+
+/// A source whose rows are given beforehand: tests and scripted scenarios.
+#[derive(Debug, Default)]
+pub struct Scripted {
+    /// The batches to give, in order.
+    pub batches: std::collections::VecDeque<Batch>,
+    /// What [`Source::environment`] answers.
+    pub environment: Environment,
+}
+
+impl Source for Scripted {
+    type Error = std::convert::Infallible;
+
+    fn fill(&mut self, batch: &mut Batch, _names: &mut Names) -> Result<Progress, Self::Error> {
+        if let Some(mut next) = self.batches.pop_front() {
+            batch.requests.append(&mut next.requests);
+            batch.parts.append(&mut next.parts);
+            batch.processes.append(&mut next.processes);
+            batch.stacks.append(&mut next.stacks);
+            batch.samples.append(&mut next.samples);
+            batch.events.append(&mut next.events);
+        }
+        Ok(if self.batches.is_empty() { Progress::Done } else { Progress::More })
+    }
+
+    fn environment(&self) -> &Environment {
+        &self.environment
+    }
+}
