@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: (MIT OR Apache-2.0) */
+/*
+ * From a request to its bios: what is under way, how a request takes over what is known of its
+ * bios, and how it leaves with the files and owners of all of them.
+ */
+#ifndef IOWHY_CHAIN_H
+#define IOWHY_CHAIN_H
+
+#include "emit.bpf.h"
+#include "owners.bpf.h"
+#include "what.bpf.h"
+
+#define MAX_BIOS 256  /* of one request that are looked at */
+#define MAX_PAGES 256 /* of one bio that are looked at */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 32768);
+	__type(key, u64);
+	__type(value, struct wire_request);
+} under_way SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u64);
+} ids SEC(".maps");
+
+/* The last flush that a device was really sent: requests that only ask for one share it. */
+struct flush {
+	u64 issue_ns;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 256);
+	__type(key, u32);
+	__type(value, struct flush);
+} flushes SEC(".maps");
+
+static __always_inline u32 device_of(struct gendisk *disk)
+{
+	return (u32)disk->major << 20 | (u32)disk->first_minor;
+}
+
+static __always_inline bool is_passthrough(u32 operation)
+{
+	operation &= 0xff;
+	return operation == 34 || operation == 35; /* REQ_OP_DRV_IN, REQ_OP_DRV_OUT */
+}
+
+/* Reads, writes and zone appends carry pages; flushes, discards and zeroing do not. */
+static __always_inline bool has_pages(u32 operation)
+{
+	operation &= 0xff;
+	return operation == 0 || operation == 1 || operation == 7;
+}
+
+static __always_inline u64 key_of(struct request *rq)
+{
+	struct bio *bio = rq->bio;
+
+	return bio ? (u64)bio : (u64)rq;
+}
+
+static __always_inline struct wire_request *request_under_way(struct request *rq)
+{
+	u64 key = key_of(rq);
+
+	return bpf_map_lookup_elem(&under_way, &key);
+}
+
+/* A request that is first seen at its issue or completion. */
+static __always_inline struct wire_request *begin_late(struct request *rq, u64 now)
+{
+	struct wire_request r = { .kind = WIRE_REQUEST, .bios = 1 };
+	u64 key = key_of(rq);
+
+	r.device = device_of(request_disk(rq));
+	r.cpu = bpf_get_smp_processor_id();
+	r.sector = rq->__sector;
+	r.bytes = rq->__data_len;
+	r.operation = rq->cmd_flags;
+	r.system_call = -1;
+	r.part.bytes = r.bytes;
+	r.part.offset = OFFSET_UNKNOWN;
+	r.part.found = is_passthrough(r.operation) ? FOUND_PASSTHROUGH : FOUND_NO_DATA;
+	if (rq->bio || r.bytes) {
+		r.flags = is_passthrough(r.operation) ? 0 : REQUEST_BEGUN_BEFORE;
+		/* The kernel's own stamp, where it keeps one, is nearer to the beginning. */
+		if (rq->start_time_ns && rq->start_time_ns < now)
+			r.queue_ns = rq->start_time_ns;
+		if (has_pages(r.operation))
+			r.part.found = FOUND_NOT;
+	} else {
+		r.flags = REQUEST_KERNEL_MADE;
+	}
+	if (bpf_map_update_elem(&under_way, &key, &r, BPF_ANY)) {
+		count(COUNT_MAP_FULL);
+		return NULL;
+	}
+	return bpf_map_lookup_elem(&under_way, &key);
+}
+
+/* Takes over what is known of the bios that were merged into `r`'s request. */
+static __always_inline void adopt_bios(struct wire_request *r, struct bio *head)
+{
+	u64 key = (u64)BPF_CORE_READ(head, bi_next);
+	u32 bios = 1;
+
+	for (; key && bios < MAX_BIOS; bios++) {
+		struct wire_request *other = bpf_map_lookup_elem(&under_way, &key);
+
+		if (other) {
+			if (other->queue_ns && (!r->queue_ns || other->queue_ns < r->queue_ns))
+				r->queue_ns = other->queue_ns;
+			if (other->get_ns && (!r->get_ns || other->get_ns < r->get_ns))
+				r->get_ns = other->get_ns;
+			if (other->insert_ns && (!r->insert_ns || other->insert_ns < r->insert_ns))
+				r->insert_ns = other->insert_ns;
+		}
+		key = (u64)BPF_CORE_READ((struct bio *)key, bi_next);
+	}
+	r->bios = bios;
+	if (key)
+		count(COUNT_CHAIN_CUT);
+}
+
+/* At issue a request is what it will be: its extent and its bios. */
+static __always_inline void adopt_request(struct wire_request *r, struct request *rq)
+{
+	struct bio *head = rq->bio;
+	u64 sector = rq->__sector;
+
+	if (!head) {
+		if ((r->operation & 0xff) == 2) { /* REQ_OP_FLUSH */
+			struct flush flush = { .issue_ns = r->issue_ns };
+
+			bpf_map_update_elem(&flushes, &r->device, &flush, BPF_ANY);
+		}
+		return;
+	}
+	/* The rest of a split bio begins further into the file. */
+	if (r->bios == 1 && sector > r->sector && r->part.offset != OFFSET_UNKNOWN)
+		r->part.offset += (sector - r->sector) << 9;
+	r->sector = sector;
+	r->bytes = rq->__data_len;
+	r->operation = rq->cmd_flags;
+	if (head->bi_next)
+		adopt_bios(r, head);
+	else
+		r->part.bytes = r->bytes;
+}
+
+/* Whether the request's first part is all of it, and its owner is its submitter. */
+static __always_inline bool is_plain(struct wire_request *r)
+{
+	return r->bios == 1 && !(r->flags & REQUEST_EXTENTS) && !is_writeback(r, &r->part);
+}
+
+struct parts {
+	struct wire_request request;
+	struct wire_part more[WIRE_MAX_PARTS];
+};
+
+/* Adds a run of a file, joined to the last one where it continues it. */
+static __always_inline void add_part(struct parts *parts, struct wire_part *part)
+{
+	struct wire_request *r = &parts->request;
+	struct wire_part *last = &r->part;
+	u32 count_now = r->parts;
+
+	if (count_now)
+		last = &parts->more[(count_now - 1) & (WIRE_MAX_PARTS - 1)];
+	if (last->bytes == 0) {
+		*last = *part;
+		return;
+	}
+	if (last->inode.address == part->inode.address && last->found == part->found &&
+	    (last->offset == OFFSET_UNKNOWN || last->offset + last->bytes == part->offset)) {
+		last->bytes += part->bytes;
+		return;
+	}
+	if (count_now >= WIRE_MAX_PARTS) {
+		count(COUNT_PARTS_LUMPED);
+		last->bytes += part->bytes;
+		last->offset = OFFSET_UNKNOWN;
+		return;
+	}
+	parts->more[count_now & (WIRE_MAX_PARTS - 1)] = *part;
+	r->parts = count_now + 1;
+}
+
+/*
+ * Adds one page of a bio that is not one run of its file. A global function: the verifier looks at
+ * it once, not once for each page of each bio.
+ */
+__noinline int add_page(u64 vec_address)
+{
+	union room *room = room_of(ROOM_COMPLETE);
+	struct wire_part part = { .offset = OFFSET_UNKNOWN };
+	struct inode *inode = NULL;
+	struct bio_vec vec;
+
+	if (!room || bpf_probe_read_kernel(&vec, sizeof(vec), (void *)vec_address))
+		return 0;
+	part.bytes = vec.bv_len;
+	part.found = find_page(vec.bv_page, &part, &inode);
+	if (part.found == FOUND_PAGE)
+		part.offset += vec.bv_offset;
+	add_part((struct parts *)&room->parts, &part);
+	return 0;
+}
+
+__noinline int add_pages(u64 bio_address)
+{
+	struct bio *bio = (struct bio *)bio_address;
+	u64 vec = (u64)BPF_CORE_READ(bio, bi_io_vec);
+	u32 total = BPF_CORE_READ(bio, bi_vcnt);
+	u32 i;
+
+	for (i = 0; i < MAX_PAGES && i < total; i++)
+		add_page(vec + i * sizeof(struct bio_vec));
+	return 0;
+}
+
+/* Adds a bio that was merged into the request, and forgets it. */
+__noinline int add_bio(u64 key)
+{
+	struct wire_request *one = bpf_map_lookup_elem(&under_way, &key);
+	union room *room = room_of(ROOM_COMPLETE);
+
+	if (!one || !room)
+		return 0;
+	if (one->flags & REQUEST_EXTENTS) {
+		add_pages(key);
+	} else {
+		struct wire_part part = one->part;
+
+		add_part((struct parts *)&room->parts, &part);
+	}
+	bpf_map_delete_elem(&under_way, &key);
+	return 0;
+}
+
+/* Sends who dirtied the bytes of one part: 0 is the request's first. */
+__noinline int emit_part_owners(u32 place)
+{
+	union room *room = room_of(ROOM_COMPLETE);
+	struct parts *parts;
+
+	if (!room)
+		return 0;
+	parts = (struct parts *)&room->parts;
+	if (place == 0)
+		emit_owners(&parts->request, &parts->request.part);
+	else
+		emit_owners(&parts->request, &parts->more[(place - 1) & (WIRE_MAX_PARTS - 1)]);
+	return 0;
+}
+
+/* A pointer as a number: the verifier lets no pointer into a global function. */
+static __always_inline u64 number_of(void *pointer)
+{
+	u64 number = 0;
+
+	bpf_probe_read_kernel(&number, sizeof(number), &pointer);
+	return number;
+}
+
+/* Sends a request with every file and owner of its bios, and forgets the bios. */
+static __noinline void emit_with_parts(struct wire_request *r, struct bio *head)
+{
+	union room *room = room_of(ROOM_COMPLETE);
+	struct parts *parts;
+	u64 key = number_of(head);
+	u32 i, size;
+
+	if (!room)
+		return;
+	parts = (struct parts *)&room->parts;
+	parts->request = *r;
+	parts->request.parts = 0;
+	parts->request.part.bytes = 0;
+	for (i = 0; key && i < MAX_BIOS; i++) {
+		u64 next = (u64)BPF_CORE_READ((struct bio *)key, bi_next);
+
+		add_bio(key);
+		key = next;
+	}
+	for (i = 0; i <= WIRE_MAX_PARTS && i <= parts->request.parts; i++)
+		emit_part_owners(i);
+	size = sizeof(struct wire_request) + parts->request.parts * sizeof(struct wire_part);
+	if (size > sizeof(*parts))
+		size = sizeof(*parts);
+	emit(parts, size, COUNT_RING_FULL_REQUEST);
+}
+
+/* Sends what has ended, and forgets it. */
+static __always_inline void finish(struct wire_request *r, u64 key, struct bio *head)
+{
+	if (is_plain(r)) {
+		emit(r, sizeof(*r), COUNT_RING_FULL_REQUEST);
+		bpf_map_delete_elem(&under_way, &key);
+	} else {
+		emit_with_parts(r, head);
+	}
+}
+
+/* The request goes on after `done` bytes: what is known moves to the bio that is then its head. */
+static __always_inline void go_on(struct wire_request *r, struct bio *head, u32 done)
+{
+	u64 old = (u64)head, key = (u64)head;
+	struct wire_request copy = *r;
+	u32 i;
+
+	for (i = 0; key && i < MAX_BIOS; i++) {
+		u32 size = BPF_CORE_READ((struct bio *)key, bi_iter.bi_size);
+
+		if (done < size)
+			break;
+		done -= size;
+		key = (u64)BPF_CORE_READ((struct bio *)key, bi_next);
+	}
+	if (!key || key == old)
+		return;
+	bpf_map_update_elem(&under_way, &key, &copy, BPF_ANY);
+	bpf_map_delete_elem(&under_way, &old);
+}
+
+static __always_inline void complete_request(struct wire_request *r, struct request *rq, int status,
+					     u32 done, u64 now)
+{
+	struct bio *head = rq->bio;
+	u64 key = key_of(rq);
+
+	if (head && done && done < rq->__data_len && !status) {
+		go_on(r, head, done);
+		return;
+	}
+	if (!r->issue_ns && (r->operation & 0xff) <= 2 && !r->bytes) {
+		/* An empty flush is never issued itself: the device was sent one for all. */
+		struct flush *flush = bpf_map_lookup_elem(&flushes, &r->device);
+
+		if (flush && flush->issue_ns >= r->get_ns)
+			r->issue_ns = flush->issue_ns;
+		r->flags |= REQUEST_FLUSH_SHARED;
+	}
+	r->complete_ns = now;
+	r->status = status;
+	finish(r, key, head);
+}
+
+#endif

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: (MIT OR Apache-2.0) */
+/*
+ * Every difference between kernels that the BPF programs must know. Each entry has one accessor,
+ * the change that made it necessary, and asks the kernel's BTF, never its version.
+ */
+#ifndef IOWHY_COMPAT_H
+#define IOWHY_COMPAT_H
+
+#include "kernel.bpf.h"
+#include "wire.h"
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+/*
+ * Set by user space from the kernel's BTF. Request events lost their first argument, the queue,
+ * in a54895fa057c (5.11, backported to 5.10.137 but not by every vendor), bio events in 5.12.
+ */
+const volatile struct wire_settings settings SEC(".rodata.settings") = {};
+
+/*
+ * One argument of a tracepoint. Written as the load it must become: the compiler would compute the
+ * place, and the verifier allows only constant ones.
+ */
+#define ARGUMENT(ctx, place)                                     \
+	({                                                       \
+		u64 value;                                       \
+		asm volatile("%0 = *(u64 *)(%1 + %2)"            \
+			     : "=r"(value)                       \
+			     : "r"(ctx), "i"((place) * 8));      \
+		value;                                           \
+	})
+
+/* The arguments of request events from the request on. */
+#define RQ_ARGUMENT(ctx, place) \
+	(settings.rq_events_have_queue ? ARGUMENT(ctx, (place) + 1) : ARGUMENT(ctx, place))
+
+/* The arguments of bio events from the bio on. */
+#define BIO_ARGUMENT(ctx, place) \
+	(settings.bio_events_have_queue ? ARGUMENT(ctx, (place) + 1) : ARGUMENT(ctx, place))
+
+static __always_inline struct request *request_argument(u64 *ctx)
+{
+	return (struct request *)RQ_ARGUMENT(ctx, 0);
+}
+
+static __always_inline struct bio *bio_argument(u64 *ctx)
+{
+	return (struct bio *)BIO_ARGUMENT(ctx, 0);
+}
+
+/* rq->rq_disk became rq->q->disk: f3fa33acca9f, 5.17. */
+static __always_inline struct gendisk *request_disk(struct request *rq)
+{
+	if (bpf_core_field_exists(rq->rq_disk))
+		return rq->rq_disk;
+	return rq->q->disk;
+}
+
+/* bio->bi_disk became bio->bi_bdev: 309dca309fc3, 5.12. */
+static __always_inline struct gendisk *bio_disk(struct bio *bio)
+{
+	if (bpf_core_field_exists(bio->bi_disk))
+		return bio->bi_disk;
+	return bio->bi_bdev->bd_disk;
+}
+
+/* kn->parent became the RCU-protected kn->__parent: 6.15. */
+static __always_inline struct kernfs_node *kernfs_parent(struct kernfs_node *kn)
+{
+	if (bpf_core_field_exists(kn->__parent))
+		return BPF_CORE_READ(kn, __parent);
+	return BPF_CORE_READ(kn, parent);
+}
+
+/*
+ * The head of a page's folio. From 7.2 the word holds a mask where struct page's size is a power
+ * of two, so that decoding it the old way yields a wild pointer.
+ */
+static __always_inline struct page *head_page(struct page *page)
+{
+	u64 word;
+
+	if (bpf_core_field_exists(page->compound_info)) {
+		u64 size = bpf_core_type_size(struct page);
+
+		word = BPF_CORE_READ(page, compound_info);
+		if (!(word & 1))
+			return page;
+		if ((size & (size - 1)) == 0)
+			return (struct page *)((u64)page & word & ~1ULL);
+		return (struct page *)(word - 1);
+	}
+	word = BPF_CORE_READ(page, compound_head);
+	return word & 1 ? (struct page *)(word - 1) : page;
+}
+
+/* page->index became page->__folio_index: 6.14. Meaningful in head pages only. */
+static __always_inline u64 page_index(struct page *head)
+{
+	if (bpf_core_field_exists(head->__folio_index))
+		return BPF_CORE_READ(head, __folio_index);
+	return BPF_CORE_READ(head, index);
+}
+
+/* The position of a page in its file, in pages. */
+static __always_inline u64 page_position(struct page *page, struct page *head)
+{
+	u64 size = bpf_core_type_size(struct page);
+
+	return page_index(head) + ((u64)page - (u64)head) / size;
+}
+
+/* Pages of a folio; on kernels without folios every page is one. */
+static __always_inline u64 folio_pages(struct page *head)
+{
+	struct folio *folio = (struct folio *)head;
+	u64 flags = 0;
+
+	/* The flags stand first on every kernel; their type has changed (6.18: memdesc_flags_t). */
+	bpf_probe_read_kernel(&flags, sizeof(flags), head);
+	if (!(flags & (1ULL << bpf_core_enum_value(enum pageflags, PG_head))))
+		return 1;
+	if (bpf_core_field_exists(folio->_nr_pages))
+		return BPF_CORE_READ(folio, _nr_pages);
+	if (bpf_core_field_exists(folio->_folio_nr_pages))
+		return BPF_CORE_READ(folio, _folio_nr_pages);
+	return 1;
+}
+
+/* The number of the system call that a task is in; -1 in faults and where there is none. */
+static __always_inline int system_call_of(struct pt_regs *regs)
+{
+	if (bpf_core_field_exists(regs->orig_ax))
+		return (int)BPF_CORE_READ(regs, orig_ax);
+	return BPF_CORE_READ(regs, syscallno);
+}
+
+#endif

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: (MIT OR Apache-2.0) */
+/*
+ * How a record leaves the kernel: the ring, what is counted when it does not, and the room in
+ * which records too large for the BPF stack are put together.
+ */
+#ifndef IOWHY_EMIT_H
+#define IOWHY_EMIT_H
+
+#include "compat.bpf.h"
+#include "wire.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 16 << 20);
+} ring SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, COUNT_COUNTERS);
+	__type(key, u32);
+	__type(value, u64);
+} counters SEC(".maps");
+
+static __always_inline void count(u32 counter)
+{
+	u64 *value = bpf_map_lookup_elem(&counters, &counter);
+
+	if (value)
+		*value += 1;
+}
+
+/*
+ * Sends `size` bytes. User space polls: waking it for each record would cost more than the record.
+ */
+static __always_inline bool emit(void *record, u64 size, u32 counter)
+{
+	if (bpf_ringbuf_output(&ring, record, size, BPF_RB_NO_WAKEUP) == 0)
+		return true;
+	count(counter);
+	return false;
+}
+
+/*
+ * Room for one large record per CPU and level: a completion may interrupt a submission, and each
+ * program runs at most once at a time on a CPU.
+ */
+enum room_level {
+	ROOM_SUBMIT,
+	ROOM_COMPLETE,
+	ROOM_DIRTY,
+	ROOM_LEVELS,
+};
+
+#define ROOM_BYTES 8192 /* a power of two: a masked size is then within bounds */
+
+union room {
+	struct wire_task task;
+	struct wire_file file;
+	struct wire_cgroup cgroup;
+	struct wire_stack stack;
+	struct {
+		struct wire_request request;
+		struct wire_part more[WIRE_MAX_PARTS];
+	} parts;
+	char bytes[ROOM_BYTES];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, ROOM_LEVELS);
+	__type(key, u32);
+	__type(value, union room);
+} rooms SEC(".maps");
+
+static __always_inline union room *room_of(u32 level)
+{
+	return bpf_map_lookup_elem(&rooms, &level);
+}
+
+/*
+ * What has been told to user space already: a slot remembers the last key that fell on it. A
+ * collision or a torn write repeats a record, it never loses one.
+ */
+struct seen {
+	u64 key;
+	u64 check;
+};
+
+#define SEEN_SLOTS 16384
+
+#define SEEN_MAP(name)                               \
+	struct {                                     \
+		__uint(type, BPF_MAP_TYPE_ARRAY);    \
+		__uint(max_entries, SEEN_SLOTS);     \
+		__type(key, u32);                    \
+		__type(value, struct seen);          \
+	} name SEC(".maps")
+
+static __always_inline struct seen *seen_slot(void *map, u64 key)
+{
+	u32 slot = (key * 0x9e3779b97f4a7c15ULL) >> 50; /* 14 bits: SEEN_SLOTS */
+
+	return bpf_map_lookup_elem(map, &slot);
+}
+
+static __always_inline bool is_seen(struct seen *slot, u64 key, u64 check)
+{
+	return slot && slot->key == key && slot->check == check;
+}
+
+static __always_inline void mark_seen(struct seen *slot, u64 key, u64 check)
+{
+	if (slot) {
+		slot->key = key;
+		slot->check = check;
+	}
+}
+
+/* Appends one name; false when it did not fit. */
+static __always_inline bool add_name(struct wire_names *names, const void *text)
+{
+	u32 at = names->bytes;
+	long length;
+
+	if (at > WIRE_NAMES_LEN - 256 || names->count >= WIRE_NAMES_MAX) {
+		names->cut = 1;
+		return false;
+	}
+	length = bpf_probe_read_kernel_str(&names->text[at], 256, text);
+	if (length <= 0) {
+		names->cut = 1;
+		return false;
+	}
+	names->bytes = at + length;
+	names->count += 1;
+	return true;
+}
+
+static __always_inline void clear_names(struct wire_names *names)
+{
+	names->count = 0;
+	names->bytes = 0;
+	names->cut = 0;
+	names->padding = 0;
+}
+
+/* The size of a record that ends in names. */
+#define NAMED_SIZE(type, record) \
+	((__builtin_offsetof(type, names.text) + (record)->names.bytes) & (ROOM_BYTES - 1))
+
+#endif

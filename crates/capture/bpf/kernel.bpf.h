@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: (MIT OR Apache-2.0) */
+/*
+ * The kernel's types, reduced to the fields that iowhy reads. Offsets are those of the running
+ * kernel: every access is relocated by libbpf (CO-RE). A field that only some kernels have says
+ * so and is read through compat.bpf.h alone.
+ */
+#ifndef IOWHY_KERNEL_H
+#define IOWHY_KERNEL_H
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef short s16;
+typedef int s32;
+typedef long long s64;
+typedef u8 __u8;
+typedef u16 __u16;
+typedef u32 __u32;
+typedef u64 __u64;
+typedef s16 __s16;
+typedef s32 __s32;
+typedef s64 __s64;
+typedef u16 __be16;
+typedef u32 __be32;
+typedef u32 __wsum;
+typedef _Bool bool;
+#define true 1
+#define false 0
+#define NULL ((void *)0)
+
+enum bpf_map_type {
+	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_LRU_HASH = 9,
+	BPF_MAP_TYPE_RINGBUF = 27,
+};
+
+enum {
+	BPF_ANY = 0,
+	BPF_RB_NO_WAKEUP = 1,
+	BPF_F_USER_STACK = 256,
+};
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct list_head {
+	struct list_head *next, *prev;
+};
+
+struct hlist_node {
+	struct hlist_node *next, **pprev;
+};
+
+struct hlist_head {
+	struct hlist_node *first;
+};
+
+struct qstr {
+	const unsigned char *name;
+};
+
+struct kernfs_node {
+	struct kernfs_node *parent;
+	struct kernfs_node *__parent; /* 6.15 and later */
+	const char *name;
+	u64 id;
+};
+
+struct cgroup_root {
+	int hierarchy_id;
+};
+
+struct cgroup {
+	struct kernfs_node *kn;
+	struct cgroup_root *root;
+};
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+};
+
+struct css_set {
+	struct cgroup_subsys_state *subsys[16];
+	struct cgroup *dfl_cgrp;
+};
+
+struct blkcg {
+	struct cgroup_subsys_state css;
+};
+
+struct blkcg_gq {
+	struct blkcg *blkcg;
+};
+
+struct gendisk {
+	int major;
+	int first_minor;
+};
+
+struct block_device {
+	struct gendisk *bd_disk;
+	struct request_queue *bd_queue;
+};
+
+struct super_block {
+	u32 s_dev;
+	unsigned long s_magic;
+	struct block_device *s_bdev;
+};
+
+struct inode {
+	unsigned short i_mode;
+	struct super_block *i_sb;
+	struct address_space *i_mapping;
+	unsigned long i_ino;
+	unsigned int i_nlink;
+	u32 i_generation;
+	struct hlist_head i_dentry;
+};
+
+struct address_space {
+	struct inode *host;
+};
+
+struct dentry {
+	struct dentry *d_parent;
+	struct qstr d_name;
+	struct inode *d_inode;
+	union {
+		struct hlist_node d_alias;
+	} d_u;
+};
+
+struct path {
+	struct dentry *dentry;
+};
+
+struct file {
+	struct path f_path;
+	struct inode *f_inode;
+	struct address_space *f_mapping;
+	unsigned int f_flags;
+};
+
+struct kiocb {
+	struct file *ki_filp;
+	s64 ki_pos;
+	void *ki_complete;
+};
+
+struct iomap_dio {
+	struct kiocb *iocb;
+	s64 size;
+	bool wait_for_completion;
+	struct {
+		struct task_struct *waiter;
+	} submit;
+};
+
+struct page {
+	unsigned long compound_head;
+	unsigned long compound_info; /* 7.2 and later */
+	struct address_space *mapping;
+	unsigned long index;
+	unsigned long __folio_index; /* 7.2 and later */
+};
+
+struct folio {
+	unsigned int _nr_pages;
+	unsigned int _folio_nr_pages; /* until 6.9 */
+};
+
+struct bio_vec {
+	struct page *bv_page;
+	unsigned int bv_len;
+	unsigned int bv_offset;
+};
+
+struct bvec_iter {
+	u64 bi_sector;
+	unsigned int bi_size;
+	unsigned int bi_idx;
+	unsigned int bi_bvec_done;
+};
+
+struct bio {
+	struct bio *bi_next;
+	struct block_device *bi_bdev;
+	struct gendisk *bi_disk; /* 5.10 */
+	u32 bi_opf;
+	u8 bi_status;
+	struct bvec_iter bi_iter;
+	void *bi_end_io;
+	void *bi_private;
+	struct blkcg_gq *bi_blkg;
+	unsigned short bi_vcnt;
+	struct bio_vec *bi_io_vec;
+};
+
+struct buffer_head {
+	void *b_end_io;
+};
+
+struct btrfs_inode {
+	struct inode vfs_inode;
+};
+
+struct btrfs_bio {
+	struct btrfs_inode *inode;
+	u64 file_offset;
+	struct bio bio;
+};
+
+struct loop_cmd {
+	struct kiocb iocb;
+};
+
+struct request_queue {
+	struct gendisk *disk;
+};
+
+struct request {
+	struct request_queue *q;
+	u32 cmd_flags;
+	u32 rq_flags;
+	unsigned int __data_len;
+	u64 __sector;
+	struct bio *bio;
+	u64 start_time_ns;
+	struct gendisk *rq_disk; /* 5.10 */
+};
+
+struct cred {
+	struct {
+		u32 val;
+	} uid;
+};
+
+struct mm_struct {
+	struct file *exe_file;
+};
+
+struct pt_regs {
+	unsigned long orig_ax; /* x86 */
+	s32 syscallno;	       /* arm64 */
+};
+
+struct task_struct {
+	unsigned int flags;
+	struct mm_struct *mm;
+	int pid;
+	int tgid;
+	struct task_struct *real_parent;
+	struct task_struct *group_leader;
+	u64 start_boottime;
+	const struct cred *cred;
+	char comm[16];
+	struct css_set *cgroups;
+};
+
+#pragma clang attribute pop
+
+enum cgroup_subsys_id {
+	io_cgrp_id = 4,
+};
+
+enum pageflags {
+	PG_head = 6,
+};
+
+enum req_flag_bits {
+	__REQ_META = 12,
+	__REQ_PREFLUSH = 18,
+};
+
+#endif

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: (MIT OR Apache-2.0) */
+/*
+ * Who made pages dirty: kept for each inode by the writeback probe, handed over with the request
+ * that writes them, and reduced by what was written.
+ */
+#ifndef IOWHY_OWNERS_H
+#define IOWHY_OWNERS_H
+
+#include "emit.bpf.h"
+#include "what.bpf.h"
+
+struct dirtiers {
+	struct wire_owner top[WIRE_MAX_OWNERS];
+	u64 other_bytes;
+};
+
+struct inode_key {
+	u64 address;
+	u64 number;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct inode_key);
+	__type(value, struct dirtiers);
+} dirty_inodes SEC(".maps");
+
+/* Takes `written` bytes off each dirtier's account, in proportion. */
+static __always_inline void settle(struct dirtiers *dirtiers, u64 total, u64 written)
+{
+	int i;
+
+	if (written >= total) {
+		for (i = 0; i < WIRE_MAX_OWNERS; i++)
+			dirtiers->top[i].bytes = 0;
+		dirtiers->other_bytes = 0;
+		return;
+	}
+	for (i = 0; i < WIRE_MAX_OWNERS; i++)
+		dirtiers->top[i].bytes -= dirtiers->top[i].bytes * written / total;
+	dirtiers->other_bytes -= dirtiers->other_bytes * written / total;
+}
+
+/* Whether the bytes were dirtied in the page cache, perhaps by somebody else. */
+static __always_inline bool is_writeback(struct wire_request *r, struct wire_part *part)
+{
+	if (!(r->operation & 1))
+		return false;
+	return part->found == FOUND_PAGE ||
+	       (part->found == FOUND_BTRFS && r->flags & REQUEST_KERNEL_THREAD);
+}
+
+/* Sends who dirtied the inode of `part`, and settles what is written of it. */
+static __noinline void emit_owners(struct wire_request *r, struct wire_part *part)
+{
+	struct wire_owners owners = { .kind = WIRE_OWNERS };
+	struct inode_key key = {};
+	struct dirtiers *dirtiers;
+	u64 total;
+	int i;
+
+	if (!is_writeback(r, part))
+		return;
+	key.address = part->inode.address;
+	key.number = part->inode.number;
+	dirtiers = bpf_map_lookup_elem(&dirty_inodes, &key);
+	if (!dirtiers)
+		return;
+	owners.request = r->id;
+	owners.inode = part->inode;
+	total = owners.other_bytes = dirtiers->other_bytes;
+	for (i = 0; i < WIRE_MAX_OWNERS; i++) {
+		owners.owners[i] = dirtiers->top[i];
+		total += dirtiers->top[i].bytes;
+		if (dirtiers->top[i].bytes)
+			owners.count += 1;
+	}
+	if (!total)
+		return;
+	emit(&owners, sizeof(owners), COUNT_RING_FULL_DETAIL);
+	settle(dirtiers, total, part->bytes);
+}
+
+#endif

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: (MIT OR Apache-2.0) */
+/*
+ * Which file a bio's bytes belong to. The order of the rules is what keeps false names out:
+ * metadata and journals by their owner first, then direct I/O by its open file, then the pages
+ * themselves. What no rule proves stays without a name.
+ */
+#ifndef IOWHY_WHAT_H
+#define IOWHY_WHAT_H
+
+#include "emit.bpf.h"
+
+#define MAX_CHAIN 8	       /* bios that one bio's end may be chained to */
+#define OFFSET_UNKNOWN (~0ULL) /* where a part's place in its file is not known */
+#define BDEVFS_MAGIC 0x62646576
+#define BTRFS_BTREE_INODE 1
+
+SEEN_MAP(seen_files);
+
+static __always_inline u32 end_io_of(u64 address)
+{
+#define END_IO_MATCH(id, symbol)             \
+	if (address == settings.end_io[id])   \
+		return address ? id : END_IO_UNKNOWN;
+	END_IO_LIST(END_IO_MATCH)
+#undef END_IO_MATCH
+	return END_IO_UNKNOWN;
+}
+
+/* Sends the file's path, once. `dentry` may be null: then a name of the inode is taken. */
+static __noinline void see_file(u64 inode_address, u64 dentry_address, struct wire_inode *id, u32 level)
+{
+	struct inode *inode = (struct inode *)inode_address;
+	struct dentry *dentry = (struct dentry *)dentry_address;
+	u64 check = id->number ^ ((u64)id->generation << 32);
+	struct seen *slot = seen_slot(&seen_files, inode_address);
+	struct wire_file *file;
+	union room *room;
+	int depth;
+
+	if (is_seen(slot, inode_address, check))
+		return;
+	room = room_of(level);
+	if (!room)
+		return;
+	file = &room->file;
+	file->kind = WIRE_FILE;
+	file->inode = *id;
+	file->magic = BPF_CORE_READ(inode, i_sb, s_magic);
+	file->deleted = BPF_CORE_READ(inode, i_nlink) == 0;
+	clear_names(&file->names);
+	if (!dentry) {
+		u64 alias = (u64)BPF_CORE_READ(inode, i_dentry.first);
+
+		if (alias)
+			dentry = (void *)(alias - bpf_core_field_offset(struct dentry, d_u.d_alias));
+	}
+	for (depth = 0; dentry && depth <= WIRE_NAMES_MAX; depth++) {
+		struct dentry *parent = BPF_CORE_READ(dentry, d_parent);
+
+		if (parent == dentry || !parent)
+			break;
+		if (!add_name(&file->names, BPF_CORE_READ(dentry, d_name.name)))
+			break;
+		dentry = parent;
+	}
+	if (file->names.cut)
+		count(COUNT_PATH_CUT);
+	if (emit(file, NAMED_SIZE(struct wire_file, file), COUNT_RING_FULL_DETAIL))
+		mark_seen(slot, inode_address, check);
+}
+
+/* Fills in which inode this is; false where it is none. */
+static __always_inline bool identify(struct inode *inode, struct wire_inode *id)
+{
+	if (!inode)
+		return false;
+	id->address = (u64)inode;
+	id->number = BPF_CORE_READ(inode, i_ino);
+	id->generation = BPF_CORE_READ(inode, i_generation);
+	id->device = BPF_CORE_READ(inode, i_sb, s_dev);
+	return true;
+}
+
+/* A direct I/O through iomap: the open file, and the request of a loop device it may serve. */
+static __always_inline u32 find_direct(struct wire_request *r, struct kiocb *iocb, u64 before)
+{
+	struct file *file = BPF_CORE_READ(iocb, ki_filp);
+	struct inode *inode = BPF_CORE_READ(file, f_inode);
+
+	if (!identify(inode, &r->part.inode))
+		return FOUND_NOT;
+	r->part.offset = BPF_CORE_READ(iocb, ki_pos) + before;
+	see_file((u64)inode, (u64)BPF_CORE_READ(file, f_path.dentry), &r->part.inode, ROOM_SUBMIT);
+	return FOUND_DIRECT;
+}
+
+/* The file whose page this is. The mapping must point back to itself through its inode. */
+static __always_inline u32 find_page(struct page *page, struct wire_part *part, struct inode **found)
+{
+	struct page *head = head_page(page);
+	u64 word = (u64)BPF_CORE_READ(head, mapping);
+	struct address_space *mapping = (struct address_space *)word;
+	struct inode *inode;
+
+	if (!word)
+		return FOUND_NO_MAPPING;
+	if (word & 3)
+		return FOUND_ANONYMOUS;
+	inode = BPF_CORE_READ(mapping, host);
+	if (!inode || BPF_CORE_READ(inode, i_mapping) != mapping)
+		return FOUND_NO_MAPPING;
+	if (!identify(inode, &part->inode))
+		return FOUND_NO_MAPPING;
+	part->offset = page_position(page, head) * settings.page_size;
+	*found = inode;
+	return FOUND_PAGE;
+}
+
+/* Whether the last page follows from the first, so that one run of the file is the whole bio. */
+static __always_inline bool is_one_run(struct bio *bio, struct wire_request *r, u32 vecs)
+{
+	struct bio_vec *vec = BPF_CORE_READ(bio, bi_io_vec);
+	struct wire_part last = {};
+	struct inode *inode = NULL;
+	struct bio_vec end;
+
+	if (bpf_probe_read_kernel(&end, sizeof(end), vec + (vecs - 1)))
+		return false;
+	if (find_page(end.bv_page, &last, &inode) != FOUND_PAGE)
+		return false;
+	return last.inode.address == r->part.inode.address &&
+	       last.offset + end.bv_offset + end.bv_len == r->part.offset + r->bytes;
+}
+
+static __always_inline u32 find_pages(struct bio *bio, struct wire_request *r, u32 end_io)
+{
+	struct bio_vec *vec = BPF_CORE_READ(bio, bi_io_vec);
+	u32 vecs = BPF_CORE_READ(bio, bi_vcnt);
+	struct inode *inode = NULL;
+	struct bio_vec first;
+	u32 found;
+
+	if (!vec || bpf_probe_read_kernel(&first, sizeof(first), vec))
+		return FOUND_NOT;
+	found = find_page(first.bv_page, &r->part, &inode);
+	if (found == FOUND_ANONYMOUS && end_io == END_IO_SUBMIT_WAIT)
+		return FOUND_RAW_ANON;
+	if (found != FOUND_PAGE)
+		return found;
+	if (BPF_CORE_READ(inode, i_sb, s_magic) == BDEVFS_MAGIC) {
+		r->part.offset += first.bv_offset;
+		return FOUND_BDEV_PAGE;
+	}
+	/* A buffer handed to the device may itself be a file's page; only its own device proves it. */
+	if ((end_io == END_IO_SUBMIT_WAIT || end_io == END_IO_UNKNOWN) &&
+	    BPF_CORE_READ(inode, i_sb, s_bdev, bd_disk) != BPF_CORE_READ(bio, bi_bdev, bd_disk))
+		return FOUND_NO_MAPPING;
+	r->part.offset += first.bv_offset;
+	if (vecs > 1 && !is_one_run(bio, r, vecs))
+		r->flags |= REQUEST_EXTENTS;
+	see_file((u64)inode, 0, &r->part.inode, ROOM_SUBMIT);
+	return found;
+}
+
+/* btrfs keeps the inode with its bio; its pages only agree with it for buffered, plain data. */
+static __always_inline u32 find_btrfs(struct bio *bio, struct wire_request *r, u32 end_io)
+{
+	struct btrfs_bio *bbio = (void *)((u64)bio - bpf_core_field_offset(struct btrfs_bio, bio));
+	struct btrfs_inode *owner = BPF_CORE_READ(bbio, inode);
+	u64 inode = (u64)owner + bpf_core_field_offset(struct btrfs_inode, vfs_inode);
+	struct wire_inode id;
+
+	if (!owner || !identify((struct inode *)inode, &id))
+		return find_pages(bio, r, end_io);
+	if (id.number == BTRFS_BTREE_INODE)
+		return FOUND_METADATA;
+	if (find_pages(bio, r, end_io) == FOUND_PAGE && r->part.inode.address == inode)
+		return FOUND_PAGE;
+	r->flags &= ~REQUEST_EXTENTS;
+	r->part.inode = id;
+	r->part.offset = BPF_CORE_READ(bbio, file_offset);
+	see_file(inode, 0, &id, ROOM_SUBMIT);
+	return FOUND_BTRFS;
+}
+
+/* Set by find_file's caller for bios that end in a direct I/O. */
+struct direct {
+	struct kiocb *iocb;
+	struct task_struct *waiter; /* who waits for it on the spot */
+};
+
+static __always_inline u32 find_iomap_dio(u64 private, struct wire_request *r, struct direct *direct)
+{
+	struct iomap_dio *dio = (struct iomap_dio *)private;
+	u64 size = BPF_CORE_READ(dio, size);
+
+	direct->iocb = BPF_CORE_READ(dio, iocb);
+	if (BPF_CORE_READ(dio, wait_for_completion))
+		direct->waiter = BPF_CORE_READ(dio, submit.waiter);
+	/* dio->size counts this bio already. */
+	return find_direct(r, direct->iocb, size >= r->bytes ? size - r->bytes : 0);
+}
+
+/* Finds the file of `bio`; the answer is the part's `found`. */
+static __always_inline u32 find_file(struct bio *bio, struct wire_request *r, struct direct *direct)
+{
+	u64 ending = (u64)bio->bi_end_io, private = (u64)bio->bi_private;
+	struct bio *at = bio;
+	u32 end_io = END_IO_UNKNOWN;
+	int depth;
+
+	if (r->operation & (1ULL << bpf_core_enum_value(enum req_flag_bits, __REQ_META)))
+		return FOUND_METADATA;
+	for (depth = 0; depth < MAX_CHAIN; depth++) {
+		end_io = end_io_of(ending);
+		if (end_io != END_IO_CHAIN)
+			break;
+		at = (struct bio *)private;
+		ending = (u64)BPF_CORE_READ(at, bi_end_io);
+		private = (u64)BPF_CORE_READ(at, bi_private);
+	}
+	switch (end_io) {
+	case END_IO_XFS_BUF:
+		return FOUND_METADATA;
+	case END_IO_XFS_LOG:
+		return FOUND_JOURNAL;
+	case END_IO_SWAP_READ:
+	case END_IO_SWAP_WRITE:
+		return FOUND_SWAP;
+	case END_IO_IOMAP_DIO:
+		return find_iomap_dio(private, r, direct);
+	case END_IO_BLKDEV:
+	case END_IO_BLKDEV_ASYNC:
+	case END_IO_BLKDEV_SIMPLE:
+		return FOUND_RAW;
+	case END_IO_BTRFS:
+	case END_IO_BTRFS_WRITE:
+		return find_btrfs(at, r, end_io);
+	case END_IO_BUFFER_HEAD: {
+		struct buffer_head *head = (struct buffer_head *)private;
+
+		if (end_io_of((u64)BPF_CORE_READ(head, b_end_io)) == END_IO_JBD2)
+			return FOUND_JOURNAL;
+	}
+	}
+	return find_pages(bio, r, end_io);
+}
+
+#endif

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: (MIT OR Apache-2.0) */
+/*
+ * Who asked: threads and cgroups, sent when first seen, and the stacks of those that submit.
+ */
+#ifndef IOWHY_WHO_H
+#define IOWHY_WHO_H
+
+#include "emit.bpf.h"
+#include "what.bpf.h"
+
+#define PF_KTHREAD 0x00200000
+#define PF_WORKERS 0x00004010 /* PF_USER_WORKER, PF_IO_WORKER */
+
+SEEN_MAP(seen_tasks);
+SEEN_MAP(seen_cgroups);
+
+static __noinline void see_cgroup(u64 node, u64 id, u32 level)
+{
+	struct kernfs_node *kn = (struct kernfs_node *)node;
+	struct seen *slot = seen_slot(&seen_cgroups, id);
+	struct wire_cgroup *record;
+	union room *room;
+	int depth;
+
+	if (is_seen(slot, id, node))
+		return;
+	room = room_of(level);
+	if (!room)
+		return;
+	record = &room->cgroup;
+	record->kind = WIRE_CGROUP;
+	record->padding = 0;
+	record->id = id;
+	clear_names(&record->names);
+	for (depth = 0; depth <= WIRE_NAMES_MAX; depth++) {
+		struct kernfs_node *parent = kernfs_parent(kn);
+
+		if (!parent)
+			break;
+		if (!add_name(&record->names, BPF_CORE_READ(kn, name)))
+			break;
+		kn = parent;
+	}
+	if (record->names.cut)
+		count(COUNT_PATH_CUT);
+	if (emit(record, NAMED_SIZE(struct wire_cgroup, record), COUNT_RING_FULL_DETAIL))
+		mark_seen(slot, id, node);
+}
+
+/* The task's cgroup: v2's where there is one hierarchy, else v1's blkio. */
+static __always_inline u64 task_cgroup(struct task_struct *task, u32 level)
+{
+	struct css_set *set = BPF_CORE_READ(task, cgroups);
+	u32 io = bpf_core_enum_value(enum cgroup_subsys_id, io_cgrp_id);
+	struct cgroup_subsys_state *css = NULL;
+	struct cgroup *cgroup;
+	struct kernfs_node *kn;
+	u64 id;
+
+	bpf_probe_read_kernel(&css, sizeof(css), (void *)&set->subsys[0] + io * sizeof(css));
+	cgroup = BPF_CORE_READ(css, cgroup);
+	if (!cgroup || BPF_CORE_READ(cgroup, root, hierarchy_id) == 0)
+		cgroup = BPF_CORE_READ(set, dfl_cgrp);
+	kn = BPF_CORE_READ(cgroup, kn);
+	id = BPF_CORE_READ(kn, id);
+	if (kn)
+		see_cgroup((u64)kn, id, level);
+	return id;
+}
+
+/* Sends who `task` is, once. */
+static __noinline void see_task(u64 task_address, u32 level)
+{
+	struct task_struct *task = (struct task_struct *)task_address;
+	u32 tid = BPF_CORE_READ(task, pid), tgid = BPF_CORE_READ(task, tgid);
+	u64 check = BPF_CORE_READ(task, start_boottime);
+	struct seen *slot = seen_slot(&seen_tasks, tid);
+	u64 comm[2] = {};
+	struct wire_inode executable = {};
+	struct wire_task *record;
+	struct task_struct *leader;
+	struct file *exe;
+	union room *room;
+	u64 cgroup;
+
+	/* A thread that took another name, by exec or otherwise, is told anew. */
+	bpf_probe_read_kernel(comm, sizeof(comm), task->comm);
+	check ^= comm[0] ^ (comm[1] << 1);
+	if (is_seen(slot, ((u64)tgid << 32) | tid, check))
+		return;
+	leader = BPF_CORE_READ(task, group_leader);
+	exe = BPF_CORE_READ(task, mm, exe_file);
+	if (exe && identify(BPF_CORE_READ(exe, f_inode), &executable))
+		see_file(executable.address, (u64)BPF_CORE_READ(exe, f_path.dentry), &executable, level);
+	cgroup = task_cgroup(task, level);
+	room = room_of(level);
+	if (!room)
+		return;
+	record = &room->task;
+	record->kind = WIRE_TASK;
+	record->tgid = tgid;
+	record->tid = tid;
+	record->parent = BPF_CORE_READ(leader, real_parent, tgid);
+	record->user = BPF_CORE_READ(task, cred, uid.val);
+	record->kernel_thread = !!(BPF_CORE_READ(task, flags) & PF_KTHREAD);
+	record->start_ns = BPF_CORE_READ(leader, start_boottime);
+	record->cgroup = cgroup;
+	record->executable = executable;
+	BPF_CORE_READ_INTO(&record->process, leader, comm);
+	BPF_CORE_READ_INTO(&record->thread, task, comm);
+	if (emit(record, sizeof(*record), COUNT_RING_FULL_DETAIL))
+		mark_seen(slot, ((u64)tgid << 32) | tid, check);
+}
+
+/* Stacks are taken of every request while few come, of one in `stride` above. */
+struct budget {
+	u64 window_ns; /* when the current tenth of a second began */
+	u32 seen;      /* requests in it */
+	u32 taken;     /* stacks in it */
+	u32 stride;
+	u32 since;  /* requests since the last stack */
+	u32 number; /* stacks of this CPU so far */
+	u32 padding;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct budget);
+} budgets SEC(".maps");
+
+#define WINDOW_NS 100000000ULL
+
+/* How many requests a stack taken now would stand for; 0: take none. */
+static __always_inline u32 stack_weight(struct budget *budget, u64 now)
+{
+	u32 allowed = settings.stacks_per_second / 10;
+	u32 weight;
+
+	if (now - budget->window_ns >= WINDOW_NS) {
+		budget->stride = budget->seen / (allowed ? allowed : 1);
+		budget->window_ns = now;
+		budget->seen = 0;
+		budget->taken = 0;
+	}
+	budget->seen += 1;
+	budget->since += 1;
+	if (budget->since < budget->stride || budget->taken >= 2 * allowed)
+		return 0;
+	weight = budget->since;
+	budget->since = 0;
+	budget->taken += 1;
+	return weight;
+}
+
+static __noinline u32 send_stack(void *ctx, u32 number, u64 pid_tgid, bool user)
+{
+	union room *room = room_of(ROOM_SUBMIT);
+	struct wire_stack *stack;
+	long kernel, frames = 0;
+	u64 size;
+
+	if (!room)
+		return 0;
+	stack = &room->stack;
+	stack->kind = WIRE_STACK;
+	stack->sample = number;
+	stack->tgid = pid_tgid >> 32;
+	stack->tid = pid_tgid;
+	kernel = bpf_get_stack(ctx, stack->frames, WIRE_KERNEL_FRAMES * 8, 0);
+	if (kernel < 0) {
+		count(COUNT_STACK_FAILED);
+		return 0;
+	}
+	kernel &= 0x1ff;
+	if (user)
+		frames = bpf_get_stack(ctx, (void *)stack->frames + kernel, WIRE_USER_FRAMES * 8,
+				       BPF_F_USER_STACK);
+	if (frames < 0)
+		frames = 0;
+	stack->kernel_frames = kernel / 8;
+	stack->user_frames = frames / 8;
+	size = __builtin_offsetof(struct wire_stack, frames) + kernel + frames;
+	if (size > sizeof(*stack))
+		size = sizeof(*stack);
+	return emit(stack, size, COUNT_RING_FULL_DETAIL) ? number : 0;
+}
+
+/* Takes a stack where the budget allows it and notes it in `r`; false where it does not. */
+static __always_inline bool take_stack(void *ctx, struct wire_request *r, u64 pid_tgid)
+{
+	u32 zero = 0;
+	struct budget *budget = bpf_map_lookup_elem(&budgets, &zero);
+	u32 weight;
+
+	if (!budget)
+		return false;
+	weight = stack_weight(budget, r->queue_ns);
+	if (!weight)
+		return false;
+	budget->number += 1;
+	/* Unique among CPUs: the low bits are the CPU's. */
+	r->stack = send_stack(ctx, (budget->number << 10 | (r->cpu & 0x3ff)), pid_tgid,
+			      settings.user_stacks && !(r->flags & REQUEST_KERNEL_THREAD));
+	if (r->stack)
+		r->weight = weight;
+	else
+		budget->since += weight;
+	return true;
+}
+
+#endif

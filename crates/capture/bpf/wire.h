@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: (MIT OR Apache-2.0) */
+/*
+ * The wire: every record that a BPF program sends to user space, and every list that both sides
+ * enumerate. Plain fixed-width integers and explicit padding only; build.rs generates the Rust
+ * side of it. Kernel types do not belong here.
+ */
+#ifndef IOWHY_WIRE_H
+#define IOWHY_WIRE_H
+
+#define WIRE_COMM_LEN 16
+#define WIRE_NAMES_LEN 4096 /* bytes of a path's components, leaf first, each ended by a NUL */
+#define WIRE_NAMES_MAX 48   /* components */
+#define WIRE_MAX_PARTS 32   /* files or extents told apart in one request */
+#define WIRE_MAX_OWNERS 4   /* dirtiers kept for an inode */
+#define WIRE_KERNEL_FRAMES 48
+#define WIRE_USER_FRAMES 64
+#define WIRE_MAX_DEVICES 16 /* devices that a watch can be limited to */
+
+/* The kind stands first in every record. */
+enum wire_kind {
+	WIRE_REQUEST = 1,
+	WIRE_OWNERS,
+	WIRE_TASK,
+	WIRE_FILE,
+	WIRE_CGROUP,
+	WIRE_STACK,
+	WIRE_EVENT,
+};
+
+/* What BPF programs count on their own; user space reads the sums at the end. */
+enum wire_counter {
+	COUNT_RING_FULL_REQUEST, /* finished requests that found no room in the ring */
+	COUNT_RING_FULL_DETAIL,	 /* names, tasks, owners or stacks that found no room */
+	COUNT_RING_FULL_EVENT,	 /* single events that found no room */
+	COUNT_MAP_FULL,		 /* bios or requests that found no room among those under way */
+	COUNT_STACK_FAILED,	 /* stacks that the kernel could not take */
+	COUNT_PARTS_LUMPED,	 /* requests of more files or extents than are told apart */
+	COUNT_CHAIN_CUT,	 /* requests of more bios than are looked at */
+	COUNT_PATH_CUT,		 /* paths that are too deep or too long */
+	COUNT_DIRTIERS_LUMPED,	 /* dirtied pages charged to "others" of an inode */
+	COUNT_COUNTERS,
+};
+
+/*
+ * Functions that end a bio, by which its purpose is known. X(id, kernel symbol): user space looks
+ * the symbol up and hands the address over; one that this kernel lacks stays 0 and never matches.
+ */
+#define END_IO_LIST(X)                                      \
+	X(END_IO_IOMAP_DIO, iomap_dio_bio_end_io)           \
+	X(END_IO_CHAIN, bio_chain_endio)                    \
+	X(END_IO_BLKDEV, blkdev_bio_end_io)                 \
+	X(END_IO_BLKDEV_ASYNC, blkdev_bio_end_io_async)     \
+	X(END_IO_BLKDEV_SIMPLE, blkdev_bio_end_io_simple)   \
+	X(END_IO_SUBMIT_WAIT, submit_bio_wait_endio)        \
+	X(END_IO_BUFFER_HEAD, end_bio_bh_io_sync)           \
+	X(END_IO_XFS_BUF, xfs_buf_bio_end_io)               \
+	X(END_IO_XFS_LOG, xlog_bio_end_io)                  \
+	X(END_IO_BTRFS, btrfs_simple_end_io)                \
+	X(END_IO_BTRFS_WRITE, btrfs_orig_write_end_io)      \
+	X(END_IO_SWAP_READ, end_swap_bio_read)              \
+	X(END_IO_SWAP_WRITE, end_swap_bio_write)            \
+	X(END_IO_JBD2, journal_end_buffer_io_sync)          \
+	X(END_IO_LOOP, lo_rw_aio_complete)                  \
+	X(END_IO_MPAGE_READ, mpage_read_end_io)             \
+	X(END_IO_EXT4_READ, mpage_end_io)                   \
+	X(END_IO_EXT4_WRITE, ext4_end_bio)                  \
+	X(END_IO_IOMAP_READ, iomap_read_end_io)             \
+	X(END_IO_IOMAP_WRITE, ioend_writeback_end_bio)      \
+	X(END_IO_XFS_WRITE, xfs_end_bio)
+
+#define END_IO_ID(id, symbol) id,
+enum wire_end_io { END_IO_UNKNOWN, END_IO_LIST(END_IO_ID) END_IO_COUNT };
+#undef END_IO_ID
+
+/* How the file of a part was found, or why there is none. */
+enum wire_found {
+	FOUND_NOT,	    /* nothing that says so */
+	FOUND_DIRECT,	    /* the open file of a direct I/O */
+	FOUND_PAGE,	    /* the page cache page that is read or written */
+	FOUND_BTRFS,	    /* the inode that btrfs keeps with its bio */
+	FOUND_RAW,	    /* direct I/O on the block device itself */
+	FOUND_RAW_ANON,	    /* user memory, waited for on the spot: the block device itself, or swap */
+	FOUND_BDEV_PAGE,    /* a page of the block device's own cache */
+	FOUND_METADATA,	    /* marked or owned by a file system as its own blocks */
+	FOUND_JOURNAL,	    /* owned by a journal */
+	FOUND_SWAP,	    /* anonymous memory */
+	FOUND_NO_DATA,	    /* flush, discard, zeroing: carries no pages */
+	FOUND_NO_MAPPING,   /* a page that belongs to no file */
+	FOUND_ANONYMOUS,    /* anonymous memory under an unknown owner */
+	FOUND_PASSTHROUGH,  /* a driver's command */
+};
+
+/* What user space sets before a program is loaded; the verifier sees constants. */
+struct wire_settings {
+	unsigned long long end_io[END_IO_COUNT]; /* addresses; 0 where this kernel has none */
+	unsigned int devices[WIRE_MAX_DEVICES];	 /* the only ones to watch */
+	unsigned int device_count;		 /* 0: all */
+	unsigned int page_size;
+	unsigned int stacks_per_second; /* on each CPU */
+	unsigned char rq_events_have_queue;  /* the first argument of request events is the queue */
+	unsigned char bio_events_have_queue; /* the same of bio events */
+	unsigned char user_stacks;
+	unsigned char padding[1];
+};
+
+/* Flags of a request. */
+enum wire_request_flag {
+	REQUEST_BEGUN_BEFORE = 1,  /* first seen after its queueing */
+	REQUEST_KERNEL_MADE = 2,   /* has no bio: made by the flush machinery or a driver */
+	REQUEST_BIO_BASED = 4,	   /* a bio of a device that has no requests */
+	REQUEST_FLUSH_SHARED = 8,  /* its issue is that of the flush request that served it */
+	REQUEST_FAULT = 16,	   /* queued while a page fault was handled */
+	REQUEST_KERNEL_THREAD = 32, /* queued by a kernel thread */
+	REQUEST_EXTENTS = 64,	   /* its pages are not one run of the file */
+	REQUEST_WORKER_FOR = 128,  /* queued by a worker; tgid and tid are those it worked for */
+};
+
+/* An inode, as far as it can be told apart for the length of a watch. */
+struct wire_inode {
+	unsigned long long address;
+	unsigned long long number;
+	unsigned int device; /* the kernel's dev_t of the superblock */
+	unsigned int generation;
+};
+
+/* A run of bytes of one file. */
+struct wire_part {
+	struct wire_inode inode;
+	unsigned long long offset; /* bytes from the file's start; ~0 where not known */
+	unsigned int bytes;
+	unsigned int found; /* enum wire_found */
+};
+
+/*
+ * A request. The same structure is the value of the map of what is under way, so that finishing
+ * one is a copy. Times are CLOCK_MONOTONIC ns, 0 where it did not happen.
+ */
+struct wire_request {
+	unsigned int kind;
+	unsigned int parts; /* wire_parts after the first, appended to the record */
+	unsigned long long id;
+	unsigned long long parent; /* id of the request that this one serves; 0: none */
+	unsigned long long queue_ns;
+	unsigned long long get_ns;
+	unsigned long long insert_ns;
+	unsigned long long issue_ns;
+	unsigned long long complete_ns;
+	unsigned long long sector;
+	unsigned long long cgroup;
+	unsigned int bytes;
+	unsigned int operation; /* cmd_flags */
+	unsigned int device;	/* dev_t of the whole disk */
+	int status;		/* errno or blk_status_t, as the kernel's tracepoint gives it */
+	unsigned int tgid;
+	unsigned int tid;
+	unsigned int stack;  /* the sample's number; 0: none */
+	unsigned int weight; /* requests that the sample stands for */
+	int system_call;
+	unsigned int cpu;
+	unsigned int flags; /* enum wire_request_flag */
+	unsigned short requeues;
+	unsigned short bios;
+	struct wire_part part;
+};
+
+/* Who made the pages dirty that a request writes; precedes the request. */
+struct wire_owner {
+	unsigned long long bytes;
+	unsigned int tgid;
+	unsigned int padding;
+};
+
+struct wire_owners {
+	unsigned int kind;
+	unsigned int count;
+	unsigned long long request;
+	struct wire_inode inode;
+	unsigned long long other_bytes; /* dirtied by more processes than are kept */
+	struct wire_owner owners[WIRE_MAX_OWNERS];
+};
+
+/* A thread, when it is first seen. */
+struct wire_task {
+	unsigned int kind;
+	unsigned int tgid;
+	unsigned int tid;
+	unsigned int parent;
+	unsigned int user;
+	unsigned int kernel_thread;
+	unsigned long long start_ns; /* of the process, boot-time clock */
+	unsigned long long cgroup;
+	struct wire_inode executable;
+	char process[WIRE_COMM_LEN];
+	char thread[WIRE_COMM_LEN];
+};
+
+/* Names from the leaf up to the root of the file system or hierarchy. */
+struct wire_names {
+	unsigned int count;
+	unsigned int bytes;
+	unsigned int cut; /* not all fitted */
+	unsigned int padding;
+	char text[WIRE_NAMES_LEN];
+};
+
+/* A file, when it is first seen. */
+struct wire_file {
+	unsigned int kind;
+	unsigned int deleted;
+	struct wire_inode inode;
+	unsigned long long magic; /* of the superblock */
+	struct wire_names names;
+};
+
+/* A cgroup, when it is first seen. */
+struct wire_cgroup {
+	unsigned int kind;
+	unsigned int padding;
+	unsigned long long id;
+	struct wire_names names;
+};
+
+/* A sampled stack. The frames are stored one array after the other, as long as they are. */
+struct wire_stack {
+	unsigned int kind;
+	unsigned int sample;
+	unsigned int tgid;
+	unsigned int tid;
+	unsigned int kernel_frames;
+	unsigned int user_frames;
+	unsigned long long frames[WIRE_KERNEL_FRAMES + WIRE_USER_FRAMES];
+};
+
+/* A single block event, as blktrace has it. */
+struct wire_event {
+	unsigned int kind;
+	unsigned int action; /* blktrace's: category << 16 | number */
+	unsigned long long time_ns;
+	unsigned long long sector;
+	unsigned long long payload; /* X: new sector; U: requests; A: sector before */
+	unsigned int sequence;
+	unsigned int bytes;
+	unsigned int operation; /* cmd_flags */
+	unsigned int device;
+	unsigned int payload_device; /* A: device before */
+	unsigned int tid;
+	unsigned int cpu;
+	int error;
+	char comm[WIRE_COMM_LEN];
+};
+
+#endif

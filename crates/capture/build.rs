@@ -1,0 +1,89 @@
+//! Compiles the BPF programs, and generates the Rust side of `bpf/wire.h`.
+
+use bindgen::callbacks::{DeriveInfo, ParseCallbacks};
+use libbpf_cargo::SkeletonBuilder;
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+/// The probe groups: `src/probes/NAME/NAME.bpf.c` becomes `NAME.bpf.o`.
+const GROUPS: &[&str] = &["block", "writeback"];
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+    let clang = clang();
+    for header in fs::read_dir("bpf")? {
+        println!("cargo::rerun-if-changed={}", header?.path().display());
+    }
+    for name in ["CLANG", "PATH"] {
+        println!("cargo::rerun-if-env-changed={name}");
+    }
+    for group in GROUPS {
+        let source = format!("src/probes/{group}/{group}.bpf.c");
+        println!("cargo::rerun-if-changed={source}");
+        SkeletonBuilder::new()
+            .source(&source)
+            .clang(&clang)
+            .clang_args(["-Ibpf", "-Wall", "-Werror", "-Wno-unused-function"])
+            .obj(out.join(format!("{group}.bpf.o")))
+            .build()?;
+    }
+    generate_wire(&out)?;
+    generate_symbols(&out)
+}
+
+/// The compiler: `$CLANG`, else the newest that is installed.
+fn clang() -> PathBuf {
+    let wanted = env::var_os("CLANG").map(PathBuf::from);
+    let directories: Vec<PathBuf> =
+        env::var_os("PATH").map(|path| env::split_paths(&path).collect()).unwrap_or_default();
+    let installed = ["clang-19", "clang-16", "clang"]
+        .iter()
+        .flat_map(|name| directories.iter().map(move |directory| directory.join(name)))
+        .find(|path| path.exists());
+    wanted.or(installed).unwrap_or_else(|| PathBuf::from("clang"))
+}
+
+/// Lets wire records be read from bytes without unsafe code.
+#[derive(Debug)]
+struct Derives;
+
+impl ParseCallbacks for Derives {
+    fn add_derives(&self, info: &DeriveInfo<'_>) -> Vec<String> {
+        if !info.name.starts_with("wire_") {
+            return Vec::new();
+        }
+        ["FromBytes", "IntoBytes", "KnownLayout", "Immutable"]
+            .iter()
+            .map(|name| format!("::zerocopy::{name}"))
+            .collect()
+    }
+}
+
+fn generate_wire(out: &Path) -> Result<(), Box<dyn Error>> {
+    bindgen::Builder::default()
+        .header("bpf/wire.h")
+        .allowlist_type("wire_.*")
+        .allowlist_var("WIRE_.*|COUNT_.*|END_IO_.*|FOUND_.*|REQUEST_.*")
+        .constified_enum("wire_.*")
+        .prepend_enum_name(false)
+        .derive_default(true)
+        .parse_callbacks(Box::new(Derives))
+        .generate()?
+        .write_to_file(out.join("wire.rs"))?;
+    Ok(())
+}
+
+/// The kernel symbols of `END_IO_LIST`, in its order: the one list that both sides enumerate.
+fn generate_symbols(out: &Path) -> Result<(), Box<dyn Error>> {
+    let header = fs::read_to_string("bpf/wire.h")?;
+    let symbols: Vec<&str> = header
+        .lines()
+        .filter_map(|line| line.trim_start().strip_prefix("X(END_IO_"))
+        .filter_map(|line| line.split_once(", ")?.1.split_once(')'))
+        .map(|(symbol, _)| symbol)
+        .collect();
+    let text = format!("pub const END_IO_SYMBOLS: &[&str] = &{symbols:?};\n");
+    fs::write(out.join("symbols.rs"), text)?;
+    Ok(())
+}

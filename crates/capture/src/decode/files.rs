@@ -1,0 +1,117 @@
+//! The files that requests belong to: paths as users see them, kept when first seen.
+
+use super::{path_of, split_names};
+use crate::host::mounts::Mounts;
+use crate::wire;
+use iowhy_core::model::{Losses, Name, Names};
+use rustc_hash::FxHashMap;
+use zerocopy::FromBytes;
+
+/// Files kept; a new one beyond them is counted and stays without a name.
+const MOST_FILES: usize = 200_000;
+
+/// Which inode, for the length of a watch.
+pub type Key = (u64, u64, u32, u32);
+
+/// The key of a wire inode.
+pub fn key(inode: &wire::wire_inode) -> Key {
+    (inode.address, inode.number, inode.device, inode.generation)
+}
+
+/// A `wire_file`, with its path from the root of its file system.
+pub struct Parsed {
+    /// Which inode.
+    pub inode: wire::wire_inode,
+    deleted: bool,
+    inside: String,
+    nameless: bool,
+}
+
+/// What is known of a file.
+#[derive(Clone, Copy, Debug)]
+pub struct File {
+    /// The path; `None` for an inode without a name in the kernel's cache.
+    pub path: Option<Name>,
+    /// Whether it had been deleted when first seen.
+    pub deleted: bool,
+}
+
+/// A process that had a file open for writing when the watch began.
+#[derive(Clone, Debug)]
+pub struct Writer {
+    /// The file system's device, major << 20 | minor.
+    pub device: u32,
+    /// The inode's number.
+    pub inode: u64,
+    /// The process.
+    pub pid: u32,
+    /// Its name.
+    pub process: String,
+}
+
+/// Files by inode.
+#[derive(Debug, Default)]
+pub struct Files {
+    known: FxHashMap<Key, File>,
+    writers: FxHashMap<(u32, u64), String>,
+    refused: u64,
+}
+
+/// Reads a `wire_file`.
+pub fn parse(bytes: &[u8]) -> Option<Parsed> {
+    const HEAD: usize = std::mem::offset_of!(wire::wire_file, names);
+    let (head, counts, text) = split_names::<HEAD>(bytes)?;
+    let (deleted, _) = u32::read_from_prefix(head.get(4..)?).ok()?;
+    let inode = head.get(std::mem::offset_of!(wire::wire_file, inode)..)?;
+    let (inode, _) = wire::wire_inode::read_from_prefix(inode).ok()?;
+    Some(Parsed {
+        inode,
+        deleted: deleted != 0,
+        inside: path_of(&counts, text),
+        nameless: counts.count == 0,
+    })
+}
+
+impl Files {
+    /// Adds a file. Where its file system is not mounted in sight, the path begins with the
+    /// device's name and a colon.
+    pub fn add(&mut self, file: &Parsed, mounts: &Mounts, device: &str, names: &mut Names) {
+        if self.known.len() >= MOST_FILES {
+            self.refused += 1;
+            return;
+        }
+        let (major, minor) = (file.inode.device >> 20, file.inode.device & 0xf_ffff);
+        let path = (!file.nameless).then(|| {
+            let visible = mounts.visible(major, minor, &file.inside);
+            names.intern(&visible.unwrap_or_else(|| format!("{device}:{}", file.inside)))
+        });
+        self.known.insert(key(&file.inode), File { path, deleted: file.deleted });
+    }
+
+    /// The file that is this inode.
+    pub fn get(&self, inode: &wire::wire_inode) -> Option<File> {
+        self.known.get(&key(inode)).copied()
+    }
+
+    /// Remembers who had which files open for writing.
+    pub fn set_writers(&mut self, writers: Vec<Writer>) {
+        for writer in writers {
+            let text = self.writers.entry((writer.device, writer.inode)).or_default();
+            // Two names are a hint, ten are noise.
+            if text.matches(", ").count() < 2 {
+                let comma = if text.is_empty() { "" } else { ", " };
+                text.push_str(&format!("{comma}{} ({})", writer.process, writer.pid));
+            }
+        }
+    }
+
+    /// Who had the inode open for writing when the watch began.
+    pub fn writer(&self, inode: &wire::wire_inode) -> Option<&str> {
+        self.writers.get(&(inode.device, inode.number)).map(String::as_str)
+    }
+
+    /// Adds what was refused.
+    pub fn losses(&self, losses: &mut Losses) {
+        losses.add("files", self.refused, "files beyond those that iowhy keeps", false);
+    }
+}

@@ -1,0 +1,167 @@
+//! Wire records become the model's nouns.
+//!
+//! | where | what |
+//! |---|---|
+//! | [`request`] | a request with its stages, and its parts |
+//! | [`operation`] | the kernel's operation and flags: operation, rwbs |
+//! | [`origin`] | why a request exists, and why a part has no file |
+//! | [`files`], [`tasks`], [`cgroups`], [`stacks`] | what requests refer to, kept when first seen |
+//!
+//! What does not belong here: reading the ring (see [`crate::session`]).
+
+pub mod cgroups;
+pub mod files;
+pub mod operation;
+pub mod origin;
+pub mod request;
+pub mod stacks;
+pub mod tasks;
+
+use crate::host::devices::DeviceNames;
+use crate::host::mounts::Mounts;
+use crate::kernel::Facts;
+use crate::wire;
+use cgroups::Cgroups;
+use files::Files;
+use iowhy_core::model::{Environment, Losses, Name, Names};
+use iowhy_core::source::Batch;
+use operation::Operations;
+use rustc_hash::FxHashMap;
+use stacks::Stacks;
+use tasks::Tasks;
+use zerocopy::FromBytes;
+
+/// Everything that records refer to, and what was handed over so far.
+pub struct Decoder {
+    devices: DeviceNames,
+    mounts: Mounts,
+    mounts_read_ns: u64,
+    operations: Operations,
+    files: Files,
+    tasks: Tasks,
+    cgroups: Cgroups,
+    stacks: Stacks,
+    owners: FxHashMap<u64, Vec<wire::wire_owners>>,
+    ids: request::Ids,
+    swaps: Vec<u32>,
+    errors_are_blk_status: bool,
+    device_names: FxHashMap<u32, Name>,
+    unreadable: u64,
+}
+
+impl Decoder {
+    /// A decoder for the machine that `environment` describes.
+    pub fn new(facts: &Facts, environment: &Environment, arguments: bool) -> Decoder {
+        Decoder {
+            devices: DeviceNames::of(&environment.devices),
+            mounts: Mounts::read(),
+            mounts_read_ns: 0,
+            operations: Operations::new(&facts.operations),
+            files: Files::default(),
+            tasks: Tasks::new(arguments),
+            cgroups: Cgroups::default(),
+            stacks: Stacks::new(),
+            owners: FxHashMap::default(),
+            ids: request::Ids::default(),
+            swaps: origin::swap_devices(),
+            errors_are_blk_status: facts.status_is_blk_status,
+            device_names: FxHashMap::default(),
+            unreadable: 0,
+        }
+    }
+
+    /// Files that were open for writing when the watch began: hints for pages dirtied before it.
+    pub fn set_writers(&mut self, writers: Vec<files::Writer>) {
+        self.files.set_writers(writers);
+    }
+
+    /// Adds what one record says to `batch`.
+    pub fn record(&mut self, bytes: &[u8], batch: &mut Batch, names: &mut Names) {
+        let kind = u32::read_from_prefix(bytes).map_or(0, |(kind, _)| kind);
+        let understood = match kind {
+            wire::WIRE_REQUEST => self.request(bytes, batch, names),
+            wire::WIRE_OWNERS => self.add_owners(bytes),
+            wire::WIRE_TASK => self.tasks.add(bytes, &self.files, &self.cgroups, batch, names),
+            wire::WIRE_FILE => self.add_file(bytes, names),
+            wire::WIRE_CGROUP => self.cgroups.add(bytes, names),
+            wire::WIRE_STACK => self.stacks.add(bytes, batch, names),
+            _ => None,
+        };
+        self.unreadable += u64::from(understood.is_none());
+    }
+
+    fn add_owners(&mut self, bytes: &[u8]) -> Option<()> {
+        let (owners, _) = wire::wire_owners::read_from_prefix(bytes).ok()?;
+        self.owners.entry(owners.request).or_default().push(owners);
+        Some(())
+    }
+
+    fn add_file(&mut self, bytes: &[u8], names: &mut Names) -> Option<()> {
+        let file = files::parse(bytes)?;
+        let (major, minor) = (file.inode.device >> 20, file.inode.device & 0xf_ffff);
+        if !self.mounts.knows(major, minor) {
+            self.read_mounts_again();
+        }
+        let device = self.devices.get(file.inode.device);
+        self.files.add(&file, &self.mounts, device, names);
+        Some(())
+    }
+
+    /// File systems may be mounted during the watch; at most one look a second.
+    fn read_mounts_again(&mut self) {
+        let now = crate::host::system::now_ns();
+        if now.saturating_sub(self.mounts_read_ns) > 1_000_000_000 {
+            self.mounts_read_ns = now;
+            self.mounts = Mounts::read();
+        }
+    }
+
+    fn device_name(&mut self, device: u32, names: &mut Names) -> Name {
+        match self.device_names.get(&device) {
+            Some(name) => *name,
+            None => {
+                let name = names.intern(self.devices.get(device));
+                self.device_names.insert(device, name);
+                name
+            }
+        }
+    }
+
+    /// Adds what decoding itself lost.
+    pub fn losses(&self, names: &Names, losses: &mut Losses) {
+        losses.add("records", self.unreadable, "records that iowhy does not understand", true);
+        losses.add("names", names.refused(), "texts beyond those that iowhy keeps", false);
+        self.stacks.losses(losses);
+        self.files.losses(losses);
+    }
+}
+
+/// Names from the leaf up to the root, as the path from the root: `/a/b`.
+fn path_of(names: &wire::wire_names, text: &[u8]) -> String {
+    let text = &text[..text.len().min(names.bytes as usize)];
+    let parts: Vec<_> = text.split(|byte| *byte == 0).filter(|part| !part.is_empty()).collect();
+    let mut path = String::with_capacity(text.len() + 8);
+    if names.cut != 0 {
+        path.push_str("/…");
+    }
+    for part in parts.iter().rev() {
+        path.push('/');
+        path.push_str(&String::from_utf8_lossy(part));
+    }
+    if path.is_empty() { "/".to_owned() } else { path }
+}
+
+/// The fixed beginning of a record that ends in names, and the names' text.
+fn split_names<const HEAD: usize>(bytes: &[u8]) -> Option<(&[u8], wire::wire_names, &[u8])> {
+    let (head, rest) = bytes.split_at_checked(HEAD)?;
+    let (counts, text) = rest.split_at_checked(std::mem::offset_of!(wire::wire_names, text))?;
+    let word = |at: usize| u32::read_from_prefix(counts.get(at..)?).ok().map(|(word, _)| word);
+    let names = wire::wire_names {
+        count: word(0)?,
+        bytes: word(4)?,
+        cut: word(8)?,
+        padding: 0,
+        text: [0; wire::WIRE_NAMES_LEN as usize],
+    };
+    Some((head, names, text))
+}

@@ -1,0 +1,124 @@
+//! The kernel's operation and flags of a request: what it does, and its rwbs text.
+
+use crate::kernel;
+use iowhy_core::model::{Name, Names, Operation};
+use rustc_hash::FxHashMap;
+
+/// What a request's `cmd_flags` say.
+#[derive(Clone, Copy, Debug)]
+pub struct Meaning {
+    /// The operation.
+    pub operation: Operation,
+    /// The flags' text.
+    pub rwbs: Name,
+    /// Whether the pages were read ahead.
+    pub readahead: bool,
+    /// Whether a swap device or file is meant.
+    pub swap: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Masks {
+    preflush: u32,
+    fua: u32,
+    readahead: u32,
+    sync: u32,
+    meta: u32,
+    atomic: u32,
+    swap: u32,
+}
+
+/// The running kernel's numbers, with the meanings met so far.
+#[derive(Clone, Debug)]
+pub struct Operations {
+    names: FxHashMap<u32, String>,
+    masks: Masks,
+    met: FxHashMap<u32, Meaning>,
+}
+
+impl Operations {
+    /// From what the kernel's BTF says.
+    pub fn new(facts: &kernel::Operations) -> Operations {
+        Operations {
+            names: facts.names.iter().cloned().collect(),
+            masks: Masks {
+                preflush: facts.mask("preflush"),
+                fua: facts.mask("fua"),
+                readahead: facts.mask("rahead"),
+                sync: facts.mask("sync"),
+                meta: facts.mask("meta"),
+                atomic: facts.mask("atomic"),
+                swap: facts.mask("swap"),
+            },
+            met: FxHashMap::default(),
+        }
+    }
+
+    /// What `flags` mean.
+    pub fn meaning(&mut self, flags: u32, names: &mut Names) -> Meaning {
+        if let Some(meaning) = self.met.get(&flags) {
+            return *meaning;
+        }
+        let name = self.names.get(&(flags & 0xff)).map_or("", String::as_str);
+        let meaning = Meaning {
+            operation: operation(name, flags & self.masks.preflush != 0),
+            rwbs: names.intern(&self.rwbs(name, flags)),
+            readahead: flags & self.masks.readahead != 0,
+            swap: flags & self.masks.swap != 0,
+        };
+        self.met.insert(flags, meaning);
+        meaning
+    }
+
+    /// As the kernel's `blk_fill_rwbs` writes it.
+    fn rwbs(&self, name: &str, flags: u32) -> String {
+        let mut text = String::new();
+        let mut add = |mask: u32, letter: &str| {
+            if flags & mask != 0 {
+                text.push_str(letter);
+            }
+        };
+        add(self.masks.preflush, "F");
+        add(u32::MAX, letters(name));
+        add(self.masks.fua, "F");
+        add(self.masks.readahead, "A");
+        add(self.masks.sync, "S");
+        add(self.masks.meta, "M");
+        add(self.masks.atomic, "U");
+        if text.is_empty() { letters(name).to_owned() } else { text }
+    }
+}
+
+fn letters(name: &str) -> &'static str {
+    match name {
+        "read" => "R",
+        "write" | "write_same" => "W",
+        "flush" => "F",
+        "discard" => "D",
+        "secure_erase" => "DE",
+        "write_zeroes" => "WZ",
+        "zone_append" => "ZA",
+        "zone_reset" => "ZR",
+        "zone_reset_all" => "ZRA",
+        "zone_finish" => "ZF",
+        "zone_open" => "ZO",
+        "zone_close" => "ZC",
+        _ => "N",
+    }
+}
+
+fn operation(name: &str, preflush: bool) -> Operation {
+    match name {
+        "read" => Operation::Read,
+        "write" | "write_same" if !preflush => Operation::Write,
+        "write" => Operation::Write,
+        "flush" => Operation::Flush,
+        "discard" => Operation::Discard,
+        "secure_erase" => Operation::SecureErase,
+        "write_zeroes" => Operation::WriteZeroes,
+        "zone_append" => Operation::Write,
+        "drv_in" | "drv_out" | "scsi_in" | "scsi_out" => Operation::Driver,
+        name if name.starts_with("zone_") => Operation::Zone,
+        _ => Operation::Other,
+    }
+}

@@ -1,0 +1,328 @@
+//! A finished or censored request: its stages, who asked, and the files its bytes belong to.
+
+use super::Decoder;
+use super::files::key;
+use super::operation::Meaning;
+use super::origin::{Circumstances, no_file_reason, origin};
+use crate::wire::{self, wire_part, wire_request};
+use iowhy_core::model::{Names, Origin, Request, RequestPart, Status};
+use iowhy_core::source::Batch;
+use rustc_hash::FxHashMap;
+use zerocopy::FromBytes;
+
+const OFFSET_UNKNOWN: u64 = u64::MAX;
+
+/// Numbers of requests in the recording. They count records as they arrive; one that is referred
+/// to before it arrives gets its number then.
+#[derive(Debug, Default)]
+pub struct Ids {
+    last: u64,
+    promised: FxHashMap<u64, u64>,
+}
+
+impl Ids {
+    fn next(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
+    fn of_record(&mut self, kernel_id: u64) -> u64 {
+        if self.promised.is_empty() {
+            return self.next();
+        }
+        self.promised.remove(&kernel_id).unwrap_or_else(|| self.next())
+    }
+
+    fn of_parent(&mut self, kernel_id: u64) -> u64 {
+        if let Some(id) = self.promised.get(&kernel_id) {
+            return *id;
+        }
+        let id = self.next();
+        self.promised.insert(kernel_id, id);
+        id
+    }
+}
+
+/// The time from `from` to `to`; `None` where either did not happen.
+fn between(from: u64, to: u64) -> Option<u64> {
+    if from == 0 || to == 0 { None } else { Some(to.saturating_sub(from)) }
+}
+
+impl Decoder {
+    /// Adds a `wire_request` with the parts behind it.
+    pub(super) fn request(
+        &mut self,
+        bytes: &[u8],
+        batch: &mut Batch,
+        names: &mut Names,
+    ) -> Option<()> {
+        let (request, rest) = wire_request::ref_from_prefix(bytes).ok()?;
+        let meaning = self.operations.meaning(request.operation, names);
+        let around = self.circumstances(request);
+        let origin = origin(request, meaning, &around);
+        let row = self.row(request, meaning, origin, names);
+        let first = batch.parts.len();
+        if request.bytes > 0 {
+            self.part(request, &request.part, &row, batch, names);
+            for chunk in rest.chunks_exact(size_of::<wire_part>()).take(request.parts as usize) {
+                let (part, _) = wire_part::ref_from_prefix(chunk).ok()?;
+                self.part(request, part, &row, batch, names);
+            }
+            cut_to(&mut batch.parts[first..], row.bytes);
+        }
+        if !self.owners.is_empty() {
+            self.owners.remove(&request.id);
+        }
+        batch.requests.push(row);
+        Some(())
+    }
+
+    fn circumstances(&mut self, request: &wire_request) -> Circumstances {
+        let found = request.part.found;
+        let mounted = found == wire::FOUND_BDEV_PAGE && {
+            let (major, minor) = (request.device >> 20, request.device & 0xf_ffff);
+            let name = self.devices.get(request.device).to_owned();
+            self.mounts.is_mounted(major, minor, &name)
+        };
+        Circumstances { swap_device: self.swaps.contains(&request.device), mounted }
+    }
+
+    fn row(
+        &mut self,
+        request: &wire_request,
+        meaning: Meaning,
+        origin: Origin,
+        names: &mut Names,
+    ) -> Request {
+        let error = self.error(request);
+        let submitted = request.flags & (wire::REQUEST_KERNEL_MADE | wire::REQUEST_BEGUN_BEFORE) == 0;
+        let task = if submitted { self.tasks.thread(request.tid) } else { None };
+        let cgroup = self.cgroups.get(request.cgroup);
+        let sampled =
+            if request.stack == 0 { Default::default() } else { self.stacks.take(request.stack) };
+        let inserted = request.insert_ns != 0;
+        let start = [request.queue_ns, request.issue_ns, request.complete_ns];
+        Request {
+            request_id: self.ids.of_record(request.id),
+            parent_id: (request.parent != 0).then(|| self.ids.of_parent(request.parent)),
+            parent_reason: None,
+            status: status(request, error),
+            start_ns: start.into_iter().find(|time| *time != 0).unwrap_or(0),
+            q2g_ns: between(request.queue_ns, request.get_ns),
+            g2i_ns: between(request.get_ns, request.insert_ns),
+            i2d_ns: between(request.insert_ns, request.issue_ns),
+            g2d_ns: if inserted { None } else { between(request.get_ns, request.issue_ns) },
+            d2c_ns: between(request.issue_ns, request.complete_ns),
+            q2c_ns: between(request.queue_ns, request.complete_ns),
+            requeues: u32::from(request.requeues),
+            merges: u32::from(request.bios.saturating_sub(1)),
+            device: self.device_name(request.device, names),
+            major: request.device >> 20,
+            minor: request.device & 0xf_ffff,
+            sector: request.sector,
+            bytes: u64::from(request.bytes),
+            operation: meaning.operation,
+            rwbs: meaning.rwbs,
+            origin,
+            error,
+            cpu: request.cpu,
+            pid: submitted.then_some(request.tgid),
+            tid: submitted.then_some(request.tid),
+            process: task.map(|task| task.process),
+            cgroup: cgroup.map(|cgroup| cgroup.path),
+            container: cgroup.and_then(|cgroup| cgroup.container),
+            syscall: u32::try_from(request.system_call).ok(),
+            stack_id: sampled.kernel,
+            user_stack_id: sampled.user,
+            stack_weight: request.weight,
+        }
+    }
+
+    /// The negative error number that the request ended with.
+    fn error(&self, request: &wire_request) -> Option<i32> {
+        match request.status {
+            0 => None,
+            status if self.errors_are_blk_status => Some(errno_of_blk_status(status)),
+            error => Some(-error.abs()),
+        }
+    }
+
+    fn part(
+        &mut self,
+        request: &wire_request,
+        part: &wire_part,
+        row: &Request,
+        batch: &mut Batch,
+        names: &mut Names,
+    ) {
+        let mut filled = RequestPart {
+            request_id: row.request_id,
+            file: None,
+            file_reason: None,
+            deleted: false,
+            inode: None,
+            inode_device: None,
+            file_offset: (part.offset != OFFSET_UNKNOWN).then_some(part.offset),
+            bytes: u64::from(part.bytes),
+            owner_pid: row.pid,
+            owner: row.process,
+            owner_cgroup: row.cgroup,
+            owner_share: row.pid.map(|_| 1.0),
+            owner_reason: None,
+        };
+        self.name_file(request, part, row, &mut filled, names);
+        if row.origin == Origin::Writeback {
+            self.push_owned(request, part, filled, batch, names);
+        } else {
+            if row.pid.is_none() {
+                filled.owner_reason = Some(names.intern(no_submitter(request)));
+            }
+            batch.parts.push(filled);
+        }
+    }
+
+    fn name_file(
+        &mut self,
+        request: &wire_request,
+        part: &wire_part,
+        row: &Request,
+        filled: &mut RequestPart,
+        names: &mut Names,
+    ) {
+        let raw = matches!(
+            part.found,
+            wire::FOUND_RAW | wire::FOUND_RAW_ANON | wire::FOUND_BDEV_PAGE
+        );
+        if let Some(reason) = no_file_reason(part.found, row.origin) {
+            filled.file_reason = Some(names.intern(reason));
+            filled.file_offset = None;
+        } else if raw {
+            let path = format!("/dev/{}", self.devices.get(request.device));
+            filled.file = Some(names.intern(&path));
+            filled.file_offset = Some(request.sector << 9);
+        } else {
+            filled.inode = Some(part.inode.number);
+            filled.inode_device = Some(u64::from(part.inode.device));
+            match self.files.get(&part.inode) {
+                Some(file) => {
+                    filled.file = file.path;
+                    filled.deleted = file.deleted;
+                    if file.path.is_none() {
+                        filled.file_reason = Some(names.intern("unlinked or not cached"));
+                    }
+                }
+                None => filled.file_reason = Some(names.intern("its name was lost")),
+            }
+        }
+    }
+
+    /// One row for each dirtier that is known, and one for what nobody is known to have dirtied.
+    fn push_owned(
+        &mut self,
+        request: &wire_request,
+        part: &wire_part,
+        filled: RequestPart,
+        batch: &mut Batch,
+        names: &mut Names,
+    ) {
+        let owners = self
+            .owners
+            .get(&request.id)
+            .and_then(|all| all.iter().find(|one| key(&one.inode) == key(&part.inode)).copied())
+            .unwrap_or_default();
+        let known: u64 = owners.owners.iter().map(|owner| owner.bytes).sum();
+        let dirtied = known + owners.other_bytes;
+        let whole = dirtied.max(filled.bytes).max(1);
+        let mut rest = filled.bytes;
+        for owner in owners.owners.iter().filter(|owner| owner.bytes > 0) {
+            let share = owner.bytes as f64 / whole as f64;
+            let bytes = ((filled.bytes as u128 * owner.bytes as u128 / whole as u128) as u64).min(rest);
+            rest -= bytes;
+            let task = self.tasks.process(owner.tgid);
+            batch.parts.push(RequestPart {
+                bytes,
+                owner_pid: Some(owner.tgid),
+                owner: task.map(|task| task.process),
+                owner_cgroup: task.and_then(|task| task.cgroup),
+                owner_share: Some(share),
+                ..filled.clone()
+            });
+        }
+        if rest > 0 {
+            let reason = self.no_dirtier(part, owners.other_bytes);
+            batch.parts.push(RequestPart {
+                bytes: rest,
+                owner_pid: None,
+                owner: None,
+                owner_cgroup: None,
+                owner_share: Some(rest as f64 / filled.bytes.max(1) as f64),
+                owner_reason: Some(names.intern(&reason)),
+                ..filled
+            });
+        }
+    }
+
+    fn no_dirtier(&self, part: &wire_part, others: u64) -> String {
+        if others > 0 {
+            return "dirtied by more processes than iowhy tells apart".to_owned();
+        }
+        match self.files.writer(&part.inode) {
+            Some(writer) => {
+                format!("dirtied before the watch; hint: open for writing by {writer}")
+            }
+            None => "dirtied before the watch".to_owned(),
+        }
+    }
+}
+
+/// Rounding and truncation may leave the parts' sum off the request's bytes: the last part gives
+/// or takes.
+fn cut_to(parts: &mut [RequestPart], bytes: u64) {
+    let mut rest = bytes;
+    for part in parts.iter_mut() {
+        part.bytes = part.bytes.min(rest);
+        rest -= part.bytes;
+    }
+    if let Some(last) = parts.last_mut() {
+        last.bytes += rest;
+    }
+}
+
+fn no_submitter(request: &wire_request) -> &'static str {
+    if request.flags & wire::REQUEST_BEGUN_BEFORE != 0 {
+        "queued before the watch began"
+    } else {
+        "made by the kernel itself"
+    }
+}
+
+fn status(request: &wire_request, error: Option<i32>) -> Status {
+    if request.complete_ns == 0 {
+        Status::InFlight
+    } else if error.is_some() {
+        Status::Error
+    } else if request.flags & wire::REQUEST_BEGUN_BEFORE != 0 {
+        Status::BegunBefore
+    } else {
+        Status::Complete
+    }
+}
+
+/// The kernel's table of block status codes (`blk_errors` in block/blk-core.c). Codes that are not
+/// in it mean an I/O error.
+fn errno_of_blk_status(status: i32) -> i32 {
+    const EOPNOTSUPP: i32 = 95;
+    const ETIMEDOUT: i32 = 110;
+    const ENOSPC: i32 = 28;
+    const ENOLINK: i32 = 67;
+    const EREMOTEIO: i32 = 121;
+    const EBADE: i32 = 52;
+    const ENODATA: i32 = 61;
+    const EILSEQ: i32 = 84;
+    const ENOMEM: i32 = 12;
+    const EIO: i32 = 5;
+    const BY_STATUS: &[i32] =
+        &[0, EOPNOTSUPP, ETIMEDOUT, ENOSPC, ENOLINK, EREMOTEIO, EBADE, ENODATA, EILSEQ, ENOMEM, EIO];
+    let place = usize::try_from(status & 0xff).unwrap_or(usize::MAX);
+    -BY_STATUS.get(place).copied().unwrap_or(EIO)
+}

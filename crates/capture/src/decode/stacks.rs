@@ -1,0 +1,205 @@
+//! Sampled stacks: each distinct one is named once.
+
+use crate::wire;
+use blazesym::symbolize::source::{Kernel, Process, Source};
+use blazesym::symbolize::{Input, Reason, Symbolized, Symbolizer};
+use blazesym::{Addr, Pid};
+use iowhy_core::model::{Losses, Name, Names, Stack};
+use iowhy_core::source::Batch;
+use rustc_hash::FxHashMap;
+use zerocopy::FromBytes;
+
+/// Distinct stacks kept; one beyond them is counted and its requests stay without.
+const MOST_STACKS: usize = 20_000;
+/// Samples whose requests have not come yet.
+const MOST_PENDING: usize = 65_536;
+
+/// The stacks of one sample.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sampled {
+    /// The kernel's frames.
+    pub kernel: Option<u64>,
+    /// The program's frames.
+    pub user: Option<u64>,
+}
+
+/// The stacks met so far, by content.
+pub struct Stacks {
+    symbolizer: Symbolizer,
+    known: FxHashMap<(u32, Box<[u64]>), u64>,
+    named: FxHashMap<(bool, Vec<Name>), u64>,
+    pending: FxHashMap<u32, Sampled>,
+    refused: u64,
+}
+
+impl Stacks {
+    /// No stack yet.
+    pub fn new() -> Stacks {
+        Stacks {
+            symbolizer: Symbolizer::new(),
+            known: FxHashMap::default(),
+            named: FxHashMap::default(),
+            pending: FxHashMap::default(),
+            refused: 0,
+        }
+    }
+
+    /// Adds a `wire_stack`, which comes before the request that it was taken of.
+    pub fn add(&mut self, bytes: &[u8], batch: &mut Batch, names: &mut Names) -> Option<()> {
+        const HEAD: usize = std::mem::offset_of!(wire::wire_stack, frames);
+        let (head, frames) = bytes.split_at_checked(HEAD)?;
+        let word = |at: usize| Some(u32::read_from_prefix(head.get(at..)?).ok()?.0);
+        let (sample, tgid) = (word(4)?, word(8)?);
+        let (kernel, user) = (word(16)? as usize, word(20)? as usize);
+        let frames: Vec<u64> = frames
+            .chunks_exact(8)
+            .filter_map(|chunk| Some(u64::from_ne_bytes(chunk.try_into().ok()?)))
+            .take_while(|address| *address != 0)
+            .collect();
+        let (kernel_frames, rest) = frames.split_at(kernel.min(frames.len()));
+        let user_frames = &rest[..user.min(rest.len())];
+        let sampled = Sampled {
+            kernel: self.id(None, kernel_frames, batch, names),
+            user: self.id(Some(tgid), user_frames, batch, names),
+        };
+        if self.pending.len() >= MOST_PENDING {
+            // Their requests were lost: nobody will ask for them.
+            self.pending.clear();
+        }
+        self.pending.insert(sample, sampled);
+        Some(())
+    }
+
+    /// The stacks of `sample`, once.
+    pub fn take(&mut self, sample: u32) -> Sampled {
+        self.pending.remove(&sample).unwrap_or_default()
+    }
+
+    fn id(
+        &mut self,
+        process: Option<u32>,
+        frames: &[u64],
+        batch: &mut Batch,
+        names: &mut Names,
+    ) -> Option<u64> {
+        if frames.is_empty() {
+            return None;
+        }
+        let key = (process.unwrap_or(0), frames.into());
+        if let Some(id) = self.known.get(&key) {
+            return Some(*id);
+        }
+        if self.known.len() >= MOST_STACKS {
+            self.refused += 1;
+            return None;
+        }
+        let (texts, reason) = self.name(process, frames, names);
+        let content = (process.is_some(), texts);
+        let next = self.named.len() as u64 + 1;
+        let id = *self.named.entry(content.clone()).or_insert(next);
+        self.known.insert(key, id);
+        if id == next {
+            batch.stacks.push(Stack {
+                stack_id: id,
+                user: process.is_some(),
+                frames: content.1,
+                complete: reason.is_none(),
+                reason: reason.map(|reason| names.intern(reason)),
+            });
+        }
+        Some(id)
+    }
+
+    /// The frames' names, and why they are not all of the stack.
+    fn name(
+        &self,
+        process: Option<u32>,
+        frames: &[u64],
+        names: &mut Names,
+    ) -> (Vec<Name>, Option<&'static str>) {
+        let source = match process {
+            None => Source::Kernel(Kernel::default()),
+            Some(pid) => Source::Process(Process::new(Pid::from(pid))),
+        };
+        let addresses: Vec<Addr> = frames.to_vec();
+        let Ok(symbols) = self.symbolizer.symbolize(&source, Input::AbsAddr(&addresses)) else {
+            return (Vec::new(), Some("the process ended before its frames could be named"));
+        };
+        let mut texts = Vec::with_capacity(frames.len());
+        let mut end = Frame::Own;
+        for (symbol, address) in symbols.iter().zip(frames) {
+            end = push(symbol, *address, &mut texts, names);
+            if end == Frame::Wild {
+                break;
+            }
+        }
+        (texts, incomplete(process, frames.len(), end))
+    }
+
+    /// Adds what was refused.
+    pub fn losses(&self, losses: &mut Losses) {
+        losses.add("stacks", self.refused, "stacks beyond those that iowhy keeps", false);
+    }
+}
+
+/// What a frame says about the stack that it ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Frame {
+    /// Where programs and threads begin.
+    Root,
+    /// A function.
+    Named,
+    /// Code without a name.
+    Nameless,
+    /// No code at all: the stack was walked wrongly from here on.
+    Wild,
+    /// iowhy's own, not part of the stack.
+    Own,
+}
+
+/// Adds a frame with the functions inlined into it.
+fn push(symbol: &Symbolized<'_>, address: u64, texts: &mut Vec<Name>, names: &mut Names) -> Frame {
+    let symbol = match symbol {
+        Symbolized::Sym(symbol) => symbol,
+        Symbolized::Unknown(Reason::Unmapped | Reason::InvalidFileOffset) => return Frame::Wild,
+        Symbolized::Unknown(_) => {
+            texts.push(names.intern(&format!("{address:#x}")));
+            return Frame::Nameless;
+        }
+    };
+    let own = symbol.name.starts_with("bpf_prog_") || symbol.name.starts_with("bpf_trace_run");
+    if own && texts.is_empty() {
+        return Frame::Own;
+    }
+    for inlined in symbol.inlined.iter().rev() {
+        texts.push(names.intern(&inlined.name));
+    }
+    texts.push(names.intern(&symbol.name));
+    if is_root(&symbol.name) { Frame::Root } else { Frame::Named }
+}
+
+fn is_root(name: &str) -> bool {
+    const ROOTS: &[&str] = &[
+        "_start", "__libc_start_main", "__libc_start_call_main", "start_thread", "clone",
+        "__clone", "clone3", "__clone3", "thread_native_entry", "runtime.goexit",
+    ];
+    ROOTS.contains(&name.split(['@', '.']).next().unwrap_or(name)) || name.starts_with("runtime.goexit")
+}
+
+/// Why a stack is not all there. A user stack is believed only where it reaches a function that
+/// threads begin in: without frame pointers it ends early, or anywhere.
+fn incomplete(process: Option<u32>, frames: usize, end: Frame) -> Option<&'static str> {
+    let (most, user) = match process {
+        None => (wire::WIRE_KERNEL_FRAMES, false),
+        Some(_) => (wire::WIRE_USER_FRAMES, true),
+    };
+    match end {
+        _ if frames >= most as usize => Some("deeper than iowhy looks"),
+        Frame::Root => None,
+        _ if !user => None,
+        Frame::Nameless => Some("code without names: a stripped program, or a JIT without perf map"),
+        Frame::Named | Frame::Wild | Frame::Own => {
+            Some("ends early: the program keeps no frame pointers")
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! What can go wrong with a live watch. Each message says what failed; each hint what to do.
+
+use std::path::PathBuf;
+
+/// Why a live watch cannot begin or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The user may not load BPF programs.
+    #[error("failed to load BPF programs: missing {missing}")]
+    Privilege {
+        /// The capabilities that are missing, as the kernel names them.
+        missing: String,
+    },
+    /// The kernel does not describe its own types.
+    #[error("failed to read the kernel's types from /sys/kernel/btf/vmlinux: {cause}")]
+    NoBtf {
+        /// What the attempt said.
+        cause: String,
+    },
+    /// The kernel refused something that every watch needs.
+    #[error("failed to {verb} {object}: {cause}")]
+    Kernel {
+        /// What was tried: load, attach, read.
+        verb: &'static str,
+        /// On what.
+        object: String,
+        /// The kernel's or libbpf's answer.
+        cause: String,
+    },
+    /// A device that the user named is not there.
+    #[error("failed to find device {name}: no such block device")]
+    NoDevice {
+        /// The name as the user gave it.
+        name: String,
+        /// The whole disks that there are.
+        known: Vec<String>,
+    },
+    /// More devices were named than a watch can be limited to.
+    #[error("failed to watch {count} devices: at most {most} can be named")]
+    TooManyDevices {
+        /// How many were named.
+        count: usize,
+        /// How many can be.
+        most: usize,
+    },
+    /// A file of /proc or /sys cannot be read.
+    #[error("failed to read {}: {cause}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        cause: std::io::Error,
+    },
+}
+
+impl Error {
+    /// What the user can do about it: a current value, a needed value, a command.
+    pub fn hint(&self) -> String {
+        match self {
+            Error::Privilege { .. } => {
+                "run it as root: sudo iowhy; or grant what it needs: sudo setcap \
+                 cap_bpf,cap_perfmon,cap_sys_ptrace,cap_dac_read_search,cap_syslog+ep \"$(command -v iowhy)\""
+                    .to_owned()
+            }
+            Error::NoBtf { .. } => {
+                "the kernel must be built with CONFIG_DEBUG_INFO_BTF=y (the distributions' kernels \
+                 from 5.10 on are), and /sys must be mounted; `iowhy check` shows what is there"
+                    .to_owned()
+            }
+            Error::Kernel { .. } => {
+                "`iowhy check` shows what this kernel allows".to_owned()
+            }
+            Error::NoDevice { known, .. } => format!("the devices here are {}", known.join(" ")),
+            Error::TooManyDevices { .. } => {
+                "name fewer, or none to watch all of them and filter the report".to_owned()
+            }
+            Error::Read { .. } => "is /proc and /sys mounted, and are you root?".to_owned(),
+        }
+    }
+}

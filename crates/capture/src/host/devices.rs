@@ -1,0 +1,132 @@
+//! Block devices as /sys/block tells them.
+
+use super::{read_number, read_settings, read_text};
+use iowhy_core::model::environment::Device;
+use rustc_hash::FxHashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The settings of a device's queue that decide how it behaves.
+const SETTINGS: &[&str] = &[
+    "queue/scheduler", "queue/nr_requests", "queue/read_ahead_kb", "queue/rotational",
+    "queue/write_cache", "queue/wbt_lat_usec", "queue/max_sectors_kb", "queue/max_hw_sectors_kb",
+    "queue/nomerges", "queue/rq_affinity", "queue/logical_block_size", "queue/physical_block_size",
+    "queue/minimum_io_size", "queue/optimal_io_size", "queue/discard_max_bytes",
+    "queue/discard_granularity", "queue/iostats", "queue/io_poll", "queue/fua", "queue/dax",
+    "queue/zoned", "queue/chunk_sectors", "loop/dio", "ro", "removable",
+];
+
+/// A device number as the kernel's BPF programs give it: major << 20 | minor.
+pub fn number(major: u32, minor: u32) -> u32 {
+    major << 20 | minor
+}
+
+/// Every whole disk and partition, with settings and counters as they are now.
+pub fn read_all() -> Vec<Device> {
+    let mut devices: Vec<Device> =
+        directories(Path::new("/sys/block")).iter().flat_map(|disk| read_disk(disk)).collect();
+    devices.sort_by_key(|device| (device.major, device.minor));
+    devices
+}
+
+fn directories(path: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(path) else { return Vec::new() };
+    entries.filter_map(|entry| Some(entry.ok()?.path())).collect()
+}
+
+fn read_disk(path: &Path) -> Vec<Device> {
+    let Some(disk) = read_device(path, None) else { return Vec::new() };
+    let partitions: Vec<Device> = directories(path)
+        .iter()
+        .filter(|inner| inner.join("partition").exists())
+        .filter_map(|inner| read_device(inner, Some(&disk.name)))
+        .collect();
+    std::iter::once(disk).chain(partitions).collect()
+}
+
+fn read_device(path: &Path, disk: Option<&str>) -> Option<Device> {
+    let text = read_text(path.join("dev"))?;
+    let (major, minor) = text.split_once(':')?;
+    let below: Vec<String> = directories(&path.join("slaves")).iter().filter_map(|p| name(p)).collect();
+    Some(Device {
+        name: name(path)?,
+        major: major.parse().ok()?,
+        minor: minor.parse().ok()?,
+        partition_of: disk.map(str::to_owned),
+        bytes: read_number(path.join("size")).unwrap_or(0) * 512,
+        model: read_text(path.join("device/model")).map(|model| model.trim().to_owned()),
+        bio_based: disk.is_none() && !path.join("mq").exists(),
+        below,
+        backing_file: read_text(path.join("loop/backing_file")),
+        in_flight_start: in_flight(path),
+        stat_start: stat(path),
+        settings_start: read_settings(path, SETTINGS),
+        ..Device::default()
+    })
+}
+
+/// The kernel writes `!` for a slash in a device's name.
+fn name(path: &Path) -> Option<String> {
+    Some(path.file_name()?.to_str()?.replace('!', "/"))
+}
+
+fn in_flight(path: &Path) -> Option<(u64, u64)> {
+    let text = read_text(path.join("inflight"))?;
+    let mut numbers = text.split_whitespace().filter_map(|word| word.parse().ok());
+    Some((numbers.next()?, numbers.next()?))
+}
+
+fn stat(path: &Path) -> Vec<u64> {
+    let text = read_text(path.join("stat")).unwrap_or_default();
+    text.split_whitespace().filter_map(|word| word.parse().ok()).collect()
+}
+
+/// Adds the end of the watch to `devices`: what changed, came or went.
+pub fn read_end(devices: &mut Vec<Device>) {
+    for now in read_all() {
+        let known = devices.iter_mut().find(|device| {
+            (device.major, device.minor, &device.name) == (now.major, now.minor, &now.name)
+        });
+        let device = match known {
+            Some(device) => device,
+            None => {
+                devices.push(Device { in_flight_start: None, stat_start: Vec::new(), ..now.clone() });
+                let Some(last) = devices.last_mut() else { continue };
+                last
+            }
+        };
+        device.in_flight_end = now.in_flight_start;
+        device.stat_end = now.stat_start;
+        device.settings_end = now.settings_start;
+        // A loop device may have been attached to a file since.
+        device.backing_file = device.backing_file.take().or(now.backing_file);
+        device.bytes = device.bytes.max(now.bytes);
+    }
+}
+
+/// Names by device number. What appears during the watch is looked up when it is first asked for.
+#[derive(Clone, Debug, Default)]
+pub struct DeviceNames {
+    names: FxHashMap<u32, String>,
+}
+
+impl DeviceNames {
+    /// The names of `devices`.
+    pub fn of(devices: &[Device]) -> DeviceNames {
+        let entry = |device: &Device| (number(device.major, device.minor), device.name.clone());
+        DeviceNames { names: devices.iter().map(entry).collect() }
+    }
+
+    /// The name of the device, or its number where the kernel knows none.
+    pub fn get(&mut self, device: u32) -> &str {
+        self.names.entry(device).or_insert_with(|| look_up(device))
+    }
+}
+
+fn look_up(device: u32) -> String {
+    let (major, minor) = (device >> 20, device & 0xf_ffff);
+    fs::read_link(format!("/sys/dev/block/{major}:{minor}"))
+        .ok()
+        .and_then(|path| name(&path))
+        .unwrap_or_else(|| format!("{major}:{minor}"))
+}

@@ -1,0 +1,33 @@
+//! What the machine says of itself in /proc and /sys: devices, mounts, settings, users, cgroups.
+//! All of it is read-only, and anything unreadable is simply absent.
+//!
+//! What does not belong here: block I/O itself.
+
+pub mod cgroup;
+pub mod devices;
+pub mod mounts;
+pub mod own;
+pub mod system;
+pub mod users;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The text of a small file without its last newline; `None` where it cannot be read.
+pub(crate) fn read_text(path: impl AsRef<Path>) -> Option<String> {
+    let bytes = std::fs::read(path).ok()?;
+    Some(String::from_utf8_lossy(&bytes).trim_end_matches('\n').to_owned())
+}
+
+/// The number that a small file holds.
+pub(crate) fn read_number(path: impl AsRef<Path>) -> Option<u64> {
+    read_text(path)?.trim().parse().ok()
+}
+
+/// Files under `directory` by name, those that are readable.
+pub(crate) fn read_settings(directory: &Path, names: &[&str]) -> BTreeMap<String, String> {
+    names
+        .iter()
+        .filter_map(|name| Some(((*name).to_owned(), read_text(directory.join(name))?)))
+        .collect()
+}

@@ -1,0 +1,140 @@
+//! Mounted file systems, and from a path inside a file system to the path that users see.
+
+use iowhy_core::model::environment::Mount;
+
+/// The mount table of the whole machine.
+#[derive(Clone, Debug, Default)]
+pub struct Mounts {
+    mounts: Vec<Mount>,
+}
+
+impl Mounts {
+    /// Reads the first process's view, or this process's where that is not allowed.
+    pub fn read() -> Mounts {
+        let text = ["/proc/1/mountinfo", "/proc/self/mountinfo"]
+            .iter()
+            .find_map(super::read_text)
+            .unwrap_or_default();
+        Mounts::parse(&text)
+    }
+
+    /// Parses the text of a `mountinfo` file; lines that do not fit are left out.
+    pub fn parse(text: &str) -> Mounts {
+        Mounts { mounts: text.lines().filter_map(parse_line).collect() }
+    }
+
+    /// Those that matter to block devices: on a block device, or on an anonymous one that a file
+    /// system with a block device uses (btrfs, overlay).
+    pub fn of_block_devices(&self) -> Vec<Mount> {
+        let matters = |mount: &&Mount| {
+            mount.major != 0 || mount.source.starts_with('/') || mount.kind == "overlay"
+        };
+        self.mounts.iter().filter(matters).cloned().collect()
+    }
+
+    /// Whether a file system is mounted from the device.
+    pub fn is_mounted(&self, major: u32, minor: u32, name: &str) -> bool {
+        let source = |mount: &Mount| mount.source.strip_prefix("/dev/") == Some(name);
+        self.mounts
+            .iter()
+            .any(|mount| (mount.major, mount.minor) == (major, minor) || source(mount))
+    }
+
+    /// The path that users see for `inside`, a path from the root of the file system on the
+    /// device; `None` where that part of it is not mounted.
+    pub fn visible(&self, major: u32, minor: u32, inside: &str) -> Option<String> {
+        let under = |mount: &Mount| {
+            let rest = inside.strip_prefix(mount.root.trim_end_matches('/'))?;
+            (rest.is_empty() || rest.starts_with('/'))
+                .then(|| (mount.root.len(), join(&mount.path, rest)))
+        };
+        // The whole file system before a bind mount of a part of it; then the earliest mount.
+        self.mounts
+            .iter()
+            .filter(|mount| (mount.major, mount.minor) == (major, minor))
+            .filter_map(under)
+            .min_by_key(|(root, _)| *root)
+            .map(|(_, path)| path)
+    }
+
+    /// Whether anything is mounted from the device number.
+    pub fn knows(&self, major: u32, minor: u32) -> bool {
+        self.mounts.iter().any(|mount| (mount.major, mount.minor) == (major, minor))
+    }
+}
+
+fn join(mount: &str, rest: &str) -> String {
+    let joined = format!("{}{rest}", mount.trim_end_matches('/'));
+    if joined.is_empty() { "/".to_owned() } else { joined }
+}
+
+/// `36 35 98:0 /root /mount rw,noatime master:1 - ext4 /dev/root rw,errors=continue`
+fn parse_line(line: &str) -> Option<Mount> {
+    let (left, right) = line.split_once(" - ")?;
+    let mut left = left.split(' ').skip(2);
+    let (major, minor) = left.next()?.split_once(':')?;
+    let (root, path, own) = (left.next()?, left.next()?, left.next()?);
+    let mut right = right.split(' ');
+    let (kind, source) = (right.next()?, right.next()?);
+    let options = right.next().unwrap_or_default();
+    Some(Mount {
+        major: major.parse().ok()?,
+        minor: minor.parse().ok()?,
+        root: unescape(root),
+        path: unescape(path),
+        kind: kind.to_owned(),
+        source: unescape(source),
+        options: format!("{own},{options}"),
+    })
+}
+
+/// mountinfo writes blanks, tabs, newlines and backslashes as three octal digits.
+fn unescape(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        let digits = after.get(..3).and_then(|digits| std::str::from_utf8(digits).ok());
+        match digits.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) if first == b'\\' => {
+                bytes.push(byte);
+                rest = &after[3..];
+            }
+            _ => {
+                bytes.push(first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &str = "\
+25 1 254:0 / / rw,relatime shared:1 - ext4 /dev/root rw
+90 25 254:0 /srv/data /mnt/bound rw shared:1 - ext4 /dev/root rw
+91 25 7:3 /sub /only/part rw - xfs /dev/loop3 rw
+92 25 0:44 / /with\\040blank rw - btrfs /dev/loop4 rw
+broken line";
+
+    #[test]
+    fn paths_are_those_of_the_whole_mount_before_a_part() {
+        let mounts = Mounts::parse(TABLE);
+        let visible = |major, minor, inside| mounts.visible(major, minor, inside);
+        assert_eq!(visible(254, 0, "/srv/data/x").as_deref(), Some("/srv/data/x"));
+        assert_eq!(visible(7, 3, "/sub/x").as_deref(), Some("/only/part/x"));
+        assert_eq!(visible(7, 3, "/subway/x"), None);
+        assert_eq!(visible(0, 44, "/x").as_deref(), Some("/with blank/x"));
+        assert_eq!(visible(9, 9, "/x"), None);
+    }
+
+    #[test]
+    fn a_device_is_mounted_by_number_or_by_name() {
+        let mounts = Mounts::parse(TABLE);
+        assert!(mounts.is_mounted(7, 3, "loop3"));
+        assert!(mounts.is_mounted(7, 4, "loop4"), "btrfs has a number of its own");
+        assert!(!mounts.is_mounted(7, 5, "loop5"));
+    }
+}

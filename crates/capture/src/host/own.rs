@@ -1,0 +1,19 @@
+//! What iowhy itself costs: its CPU time and memory, from /proc/self.
+
+use super::read_text;
+use rustix::time::{ClockId, clock_gettime};
+
+/// CPU time of this process so far, ns.
+pub fn cpu_ns() -> u64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    (time.tv_sec * 1_000_000_000 + time.tv_nsec) as u64
+}
+
+/// Anonymous memory of this process that is resident now, bytes.
+pub fn anonymous_bytes() -> u64 {
+    let text = read_text("/proc/self/status").unwrap_or_default();
+    let kilobytes = text.lines().find_map(|line| {
+        line.strip_prefix("RssAnon:")?.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()
+    });
+    kilobytes.unwrap_or(0) * 1024
+}

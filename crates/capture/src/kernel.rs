@@ -1,0 +1,128 @@
+//! Facts about this kernel, asked once and of the kernel itself, never of its version number.
+//!
+//! What does not belong here: deciding anything from them (see [`crate::plan`]).
+
+use crate::error::Error;
+use crate::symbols::KernelSymbols;
+use libbpf_rs::btf::types::{Enum, Enum64, FuncProto, Ptr, Struct, Typedef};
+use libbpf_rs::btf::{Btf, BtfType};
+use rustc_hash::FxHashSet;
+
+/// What the running kernel offers, as far as a watch depends on it.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// Tracepoints that the kernel's BTF describes, of those that iowhy knows.
+    pub tracepoints: FxHashSet<&'static str>,
+    /// Whether request tracepoints carry the queue before the request (until 5.11).
+    pub rq_events_have_queue: bool,
+    /// Whether bio tracepoints carry the queue before the bio (until 5.12).
+    pub bio_events_have_queue: bool,
+    /// Whether a completion's status is a `blk_status_t`, not an error number.
+    pub status_is_blk_status: bool,
+    /// Where the kernel's flags of a request stand.
+    pub operations: Operations,
+    /// Bytes of a page.
+    pub page_size: u32,
+    /// Addresses of the functions that end bios, by their place in the wire's list.
+    pub end_io: Vec<u64>,
+}
+
+/// The kernel's numbers for operations and flags of a request.
+#[derive(Clone, Debug, Default)]
+pub struct Operations {
+    /// `REQ_OP_*` by number, without the prefix and in lower case.
+    pub names: Vec<(u32, String)>,
+    /// `__REQ_*`: the bit of each flag by name, without the prefix and in lower case.
+    pub flags: Vec<(u32, String)>,
+}
+
+impl Operations {
+    /// The mask of a flag; 0 where this kernel has none of that name.
+    pub fn mask(&self, flag: &str) -> u32 {
+        self.flags.iter().find(|(_, name)| name == flag).map_or(0, |(bit, _)| 1u32 << bit)
+    }
+}
+
+/// Asks the kernel. `tracepoints` are those to look for.
+pub fn probe(tracepoints: &[&'static str], symbols: &KernelSymbols) -> Result<Facts, Error> {
+    let btf = Btf::from_vmlinux().map_err(|cause| Error::NoBtf { cause: cause.to_string() })?;
+    let first_is_queue = |tracepoint: &str| {
+        tracepoint_arguments(&btf, tracepoint)
+            .first()
+            .is_some_and(|name| name.as_deref() == Some("request_queue"))
+    };
+    Ok(Facts {
+        tracepoints: tracepoints
+            .iter()
+            .copied()
+            .filter(|name| tracepoint(&btf, name).is_some())
+            .collect(),
+        rq_events_have_queue: first_is_queue("block_rq_issue"),
+        bio_events_have_queue: first_is_queue("block_bio_queue"),
+        status_is_blk_status: status_is_blk_status(&btf),
+        operations: operations(&btf),
+        page_size: rustix::param::page_size() as u32,
+        end_io: symbols.end_io().to_vec(),
+    })
+}
+
+fn tracepoint<'a>(btf: &'a Btf<'_>, name: &str) -> Option<FuncProto<'a>> {
+    let typedef: Typedef<'_> = btf.type_by_name(&format!("btf_trace_{name}"))?;
+    let pointer = Ptr::try_from(typedef.next_type()?).ok()?;
+    FuncProto::try_from(pointer.next_type()?).ok()
+}
+
+/// The struct names that a tracepoint's arguments point to, without its first, private one.
+fn tracepoint_arguments(btf: &Btf<'_>, name: &str) -> Vec<Option<String>> {
+    let Some(proto) = tracepoint(btf, name) else { return Vec::new() };
+    proto.iter().skip(1).map(|argument| pointee(btf.type_by_id(argument.ty))).collect()
+}
+
+fn pointee(argument: Option<BtfType<'_>>) -> Option<String> {
+    let pointer = Ptr::try_from(argument?).ok()?;
+    let target = Struct::try_from(pointer.next_type()?).ok()?;
+    Some(target.name()?.to_str()?.to_owned())
+}
+
+fn status_is_blk_status(btf: &Btf<'_>) -> bool {
+    tracepoint(btf, "block_rq_complete")
+        .and_then(|proto| {
+            proto.iter().skip(1).find_map(|argument| {
+                let argument: BtfType<'_> = btf.type_by_id(argument.ty)?;
+                Typedef::try_from(argument).ok()?.name()?.to_str().map(str::to_owned)
+            })
+        })
+        .is_some_and(|name| name == "blk_status_t")
+}
+
+fn operations(btf: &Btf<'_>) -> Operations {
+    let strip = |values: Vec<(i64, String)>, prefix: &str| {
+        values
+            .into_iter()
+            .filter_map(|(value, name)| {
+                Some((u32::try_from(value).ok()?, name.strip_prefix(prefix)?.to_lowercase()))
+            })
+            .collect()
+    };
+    // `enum req_opf` became `enum req_op` in 6.0.
+    let mut names = enumerators(btf, "req_op");
+    if names.is_empty() {
+        names = enumerators(btf, "req_opf");
+    }
+    Operations {
+        names: strip(names, "REQ_OP_"),
+        flags: strip(enumerators(btf, "req_flag_bits"), "__REQ_"),
+    }
+}
+
+fn enumerators(btf: &Btf<'_>, name: &str) -> Vec<(i64, String)> {
+    let text = |name: Option<&std::ffi::OsStr>| Some(name?.to_str()?.to_owned());
+    if let Some(found) = btf.type_by_name::<Enum<'_>>(name) {
+        return found
+            .iter()
+            .filter_map(|member| Some((member.value, text(member.name)?)))
+            .collect();
+    }
+    let Some(found) = btf.type_by_name::<Enum64<'_>>(name) else { return Vec::new() };
+    found.iter().filter_map(|member| Some((member.value as i64, text(member.name)?))).collect()
+}

@@ -1,0 +1,26 @@
+//! The live source of iowhy: what the kernel says while a watch runs.
+//!
+//! | where | what lives there |
+//! |---|---|
+//! | `bpf/` | the shared header of the wire, the kernel's types, every kernel difference |
+//! | `src/probes/` | the BPF programs, a folder for each group that loads or fails on its own |
+//! | [`kernel`] | facts about this kernel, asked once |
+//! | [`plan`] | which probes, from facts and wishes: pure |
+//! | [`session`] | load, attach, read the ring, count what was lost |
+//! | [`decode`] | wire records become the model's nouns |
+//! | [`host`] | devices, mounts, settings, users, as /proc and /sys tell them |
+//! | [`live`] | all of it as a [`iowhy_core::source::Source`] |
+//!
+//! What does not belong here: what the numbers mean, and how they are shown.
+
+pub mod decode;
+pub mod error;
+pub mod host;
+pub mod kernel;
+pub mod live;
+pub mod plan;
+pub mod session;
+pub mod symbols;
+mod wire;
+
+pub use error::Error;

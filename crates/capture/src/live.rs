@@ -1,0 +1,203 @@
+//! A live watch as a source.
+//!
+//! What does not belong here: how long to watch, and what to do with the rows.
+
+use crate::decode::Decoder;
+use crate::error::Error;
+use crate::host::{devices, mounts::Mounts, own, system};
+use crate::kernel::{self, Facts};
+use crate::plan::{PROBES, Plan, Wishes};
+use crate::session::Session;
+use crate::symbols::KernelSymbols;
+use iowhy_core::model::{Environment, Losses, Names};
+use iowhy_core::source::{Batch, Progress, Source};
+use rustix::thread::CapabilitySet;
+
+/// Records decoded at a time: keeps what was copied out of the ring small.
+const RECORDS_AT_ONCE: usize = 4096;
+
+/// What the user asked of a watch.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Devices by kernel name or by path under /dev; all when empty.
+    pub devices: Vec<String>,
+    /// Whether command lines of processes are kept: they may hold secrets.
+    pub arguments: bool,
+    /// Stacks a second on each CPU; 0 for none.
+    pub stacks_per_second: u32,
+}
+
+/// A watch that is running, or that has ended and is being read to its end.
+pub struct Live {
+    session: Session,
+    decoder: Decoder,
+    environment: Environment,
+    stopped: bool,
+    cpu_before_ns: u64,
+}
+
+impl Live {
+    /// Begins to watch.
+    pub fn begin(options: &Options) -> Result<Live, Error> {
+        let cpu_before_ns = own::cpu_ns();
+        require_privilege()?;
+        let mut environment = system::environment();
+        environment.devices = devices::read_all();
+        environment.mounts = Mounts::read().of_block_devices();
+        let wishes = Wishes {
+            devices: find_devices(&options.devices, &environment)?,
+            stacks_per_second: options.stacks_per_second,
+            user_stacks: true,
+        };
+        let facts = facts()?;
+        let plan = Plan::new(&facts);
+        if let Some(probe) = plan.first_needed_missing() {
+            return Err(Error::Kernel {
+                verb: "attach",
+                object: probe.tracepoint.to_owned(),
+                cause: "this kernel has no such tracepoint".to_owned(),
+            });
+        }
+        let decoder = Decoder::new(&facts, &environment, options.arguments);
+        let session = Session::begin(&plan, &facts, &wishes)?;
+        environment.start_ns = system::now_ns();
+        environment.limits = limits(&plan, &session, &facts);
+        Ok(Live { session, decoder, environment, stopped: false, cpu_before_ns })
+    }
+
+    /// Ends the watch; `why` stands in the recording. What is in the ring can still be read.
+    pub fn stop(&mut self, why: &str) {
+        if self.stopped {
+            return;
+        }
+        self.stopped = true;
+        self.session.losses(&mut self.environment.losses);
+        self.environment.cost.map_bytes = self.session.map_bytes();
+        let spent: u64 = self.session.programs().iter().map(|program| program.run_time_ns).sum();
+        self.environment.cost.bpf_ns = (spent > 0).then_some(spent);
+        self.session.detach();
+        self.environment.end_ns = system::now_ns();
+        self.environment.ended_by = why.to_owned();
+        self.environment.settings_end = system::settings();
+        devices::read_end(&mut self.environment.devices);
+    }
+
+    /// CPU time that the watch has cost this process so far, ns.
+    pub fn cpu_ns(&self) -> u64 {
+        own::cpu_ns().saturating_sub(self.cpu_before_ns)
+    }
+
+    fn drain(&mut self, batch: &mut Batch, names: &mut Names) -> usize {
+        let decoder = &mut self.decoder;
+        self.session.read(RECORDS_AT_ONCE, |record| decoder.record(record, batch, names))
+    }
+
+    fn finish(&mut self, batch: &mut Batch, names: &mut Names) {
+        let decoder = &mut self.decoder;
+        self.session.under_way(|record| decoder.record(record, batch, names));
+        self.decoder.losses(names, &mut self.environment.losses);
+        let cost = &mut self.environment.cost;
+        cost.cpus = self.environment.cpus;
+        cost.cpu_ns = own::cpu_ns().saturating_sub(self.cpu_before_ns);
+        cost.memory_bytes = cost.memory_bytes.max(own::anonymous_bytes());
+        self.environment.finished = true;
+    }
+
+    /// What was lost so far.
+    pub fn losses(&self) -> Losses {
+        let mut losses = Losses::default();
+        self.session.losses(&mut losses);
+        losses
+    }
+}
+
+impl Source for Live {
+    type Error = Error;
+
+    fn fill(&mut self, batch: &mut Batch, names: &mut Names) -> Result<Progress, Error> {
+        let read = self.drain(batch, names);
+        if !self.stopped || read == RECORDS_AT_ONCE {
+            return Ok(Progress::More);
+        }
+        self.finish(batch, names);
+        Ok(Progress::Done)
+    }
+
+    fn environment(&self) -> &Environment {
+        &self.environment
+    }
+}
+
+/// What this kernel offers to the probes that iowhy has.
+pub fn facts() -> Result<Facts, Error> {
+    let tracepoints: Vec<&'static str> = PROBES.iter().map(|probe| probe.tracepoint).collect();
+    kernel::probe(&tracepoints, &KernelSymbols::read()?)
+}
+
+/// The capabilities a watch needs, and what for.
+pub const CAPABILITIES: &[(CapabilitySet, &str, &str)] = &[
+    (CapabilitySet::BPF, "CAP_BPF", "load programs"),
+    (CapabilitySet::PERFMON, "CAP_PERFMON", "read kernel memory and attach to tracepoints"),
+];
+
+/// Names of the capabilities of [`CAPABILITIES`] that this process lacks. CAP_SYS_ADMIN stands for
+/// all of them.
+pub fn missing_capabilities() -> Vec<&'static str> {
+    let Ok(sets) = rustix::thread::capabilities(None) else { return Vec::new() };
+    if sets.effective.contains(CapabilitySet::SYS_ADMIN) {
+        return Vec::new();
+    }
+    CAPABILITIES
+        .iter()
+        .filter(|(set, _, _)| !sets.effective.contains(*set))
+        .map(|(_, name, _)| *name)
+        .collect()
+}
+
+fn require_privilege() -> Result<(), Error> {
+    let missing = missing_capabilities();
+    if missing.is_empty() { Ok(()) } else { Err(Error::Privilege { missing: missing.join(", ") }) }
+}
+
+fn find_devices(wanted: &[String], environment: &Environment) -> Result<Vec<u32>, Error> {
+    let find = |wanted: &String| {
+        let name = wanted.strip_prefix("/dev/").unwrap_or(wanted);
+        let known = &environment.devices;
+        let found = known.iter().find(|device| device.name == name)?;
+        // A partition is watched through its whole disk: that is where requests are.
+        let disk = found.partition_of.as_ref().and_then(|disk| known.iter().find(|d| d.name == *disk));
+        let device = disk.unwrap_or(found);
+        Some(devices::number(device.major, device.minor))
+    };
+    wanted
+        .iter()
+        .map(|name| {
+            find(name).ok_or_else(|| Error::NoDevice {
+                name: name.clone(),
+                known: environment
+                    .devices
+                    .iter()
+                    .filter(|device| device.partition_of.is_none() && device.bytes > 0)
+                    .map(|device| device.name.clone())
+                    .collect(),
+            })
+        })
+        .collect()
+}
+
+/// A sentence for each thing that this watch cannot see.
+fn limits(plan: &Plan, session: &Session, facts: &Facts) -> Vec<String> {
+    let missing = plan
+        .missing
+        .iter()
+        .map(|probe| format!("no {}: this kernel has no {}", probe.gives, probe.tracepoint));
+    let failed = session.failed.iter().map(|(probe, cause)| {
+        let cause = cause.lines().next().unwrap_or_default();
+        format!("no {}: {} could not be used: {cause}", probe.gives, probe.program)
+    });
+    let hidden = facts.end_io.iter().all(|address| *address == 0).then(|| {
+        "no files of direct I/O, no journals: /proc/kallsyms hides addresses (kernel.kptr_restrict)"
+            .to_owned()
+    });
+    missing.chain(failed).chain(hidden).collect()
+}

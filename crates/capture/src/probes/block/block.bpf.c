@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0
+/*
+ * Requests: each block tracepoint stamps what is under way, and the completion sends one record.
+ *
+ * What is under way is kept under the address of its first bio, from queueing to completion: the
+ * bio stays the head of its request, so that the record need not move when the request is made.
+ * What has no bio (the flush machinery, drivers' commands) is kept under the request's address.
+ *
+ * The chain of a merged request is walked in chain.bpf.h; files and owners are found in what.bpf.h.
+ */
+#include "chain.bpf.h"
+#include "what.bpf.h"
+#include "who.bpf.h"
+
+static __always_inline bool is_watched(u32 device)
+{
+	int i;
+
+	if (!settings.device_count)
+		return true;
+	for (i = 0; i < WIRE_MAX_DEVICES; i++)
+		if (i < settings.device_count && settings.devices[i] == device)
+			return true;
+	return false;
+}
+
+/* Identifies requests across CPUs: the low bits are the CPU's. */
+static __always_inline u64 next_id(u32 cpu)
+{
+	u32 zero = 0;
+	u64 *last = bpf_map_lookup_elem(&ids, &zero);
+
+	if (!last)
+		return 0;
+	*last += 1;
+	return (*last << 10) | (cpu & 0x3ff);
+}
+
+static __always_inline void note_cgroup(struct bio *bio, struct wire_request *r)
+{
+	struct kernfs_node *kn;
+
+	if (!bpf_core_field_exists(bio->bi_blkg) || !bio->bi_blkg)
+		return;
+	kn = bio->bi_blkg->blkcg->css.cgroup->kn;
+	r->cgroup = kn->id;
+	see_cgroup((u64)kn, r->cgroup, ROOM_SUBMIT);
+}
+
+static __always_inline void note_task(struct wire_request *r, struct task_struct *task)
+{
+	u32 flags = task->flags;
+
+	r->tgid = task->tgid;
+	r->tid = task->pid;
+	r->system_call = -1;
+	if (flags & PF_KTHREAD)
+		r->flags |= REQUEST_KERNEL_THREAD;
+	else if (!(flags & PF_WORKERS))
+		r->system_call = system_call_of((struct pt_regs *)bpf_task_pt_regs(task));
+	if (r->system_call < 0 && !(flags & (PF_KTHREAD | PF_WORKERS)))
+		r->flags |= REQUEST_FAULT;
+	see_task((u64)task, ROOM_SUBMIT);
+}
+
+/* A throttled bio is queued by a kernel worker: the thread that waits for it asked for it. */
+static __always_inline void note_waiter(struct wire_request *r, struct task_struct *waiter)
+{
+	if (!(r->flags & REQUEST_KERNEL_THREAD) || !waiter)
+		return;
+	r->tgid = BPF_CORE_READ(waiter, tgid);
+	r->tid = BPF_CORE_READ(waiter, pid);
+	r->flags |= REQUEST_WORKER_FOR;
+	see_task((u64)waiter, ROOM_SUBMIT);
+}
+
+/* A bio of a loop device's backing file serves the loop device's own request. */
+static __always_inline void note_parent(struct wire_request *r, struct kiocb *iocb)
+{
+	struct request *upper;
+	struct wire_request *found;
+	u64 key;
+
+	if (!iocb || !bpf_core_type_exists(struct loop_cmd) ||
+	    end_io_of((u64)BPF_CORE_READ(iocb, ki_complete)) != END_IO_LOOP)
+		return;
+	upper = (struct request *)((u64)iocb - bpf_core_field_offset(struct loop_cmd, iocb) -
+				   bpf_core_type_size(struct request));
+	key = (u64)BPF_CORE_READ(upper, bio);
+	found = bpf_map_lookup_elem(&under_way, &key);
+	if (found)
+		r->parent = found->id;
+}
+
+SEC("tp_btf/block_bio_queue")
+int on_queue(u64 *ctx)
+{
+	struct bio *bio = bio_argument(ctx);
+	struct gendisk *disk = bio_disk(bio);
+	struct wire_request r = { .kind = WIRE_REQUEST, .bios = 1 };
+	struct direct direct = {};
+	u64 key = (u64)bio;
+
+	r.device = device_of(disk);
+	if (!is_watched(r.device))
+		return 0;
+	r.cpu = bpf_get_smp_processor_id();
+	r.id = next_id(r.cpu);
+	r.sector = bio->bi_iter.bi_sector;
+	r.bytes = bio->bi_iter.bi_size;
+	r.operation = bio->bi_opf;
+	r.part.bytes = r.bytes;
+	r.part.offset = OFFSET_UNKNOWN;
+	note_task(&r, bpf_get_current_task_btf());
+	note_cgroup(bio, &r);
+	r.part.found = has_pages(r.operation) && r.bytes ? find_file(bio, &r, &direct) : FOUND_NO_DATA;
+	note_waiter(&r, direct.waiter);
+	note_parent(&r, direct.iocb);
+	/* Stamped last: what finding all this out costs is iowhy's, not the disk's. */
+	r.queue_ns = bpf_ktime_get_ns();
+	if (take_stack(ctx, &r, (u64)r.tgid << 32 | r.tid))
+		r.queue_ns = bpf_ktime_get_ns();
+	if (bpf_map_update_elem(&under_way, &key, &r, BPF_ANY))
+		count(COUNT_MAP_FULL);
+	return 0;
+}
+
+SEC("tp_btf/block_split")
+int on_split(u64 *ctx)
+{
+	/* The new bio is the front half; the old one goes on as the rest, under its own key. */
+	struct bio *half = bio_argument(ctx);
+	u64 key = (u64)half, old = (u64)half->bi_private;
+	struct wire_request *r = bpf_map_lookup_elem(&under_way, &old);
+	struct wire_request copy;
+
+	if (!r)
+		return 0;
+	copy = *r;
+	copy.id = next_id(bpf_get_smp_processor_id());
+	copy.weight = 0;
+	copy.stack = 0;
+	if (bpf_map_update_elem(&under_way, &key, &copy, BPF_ANY))
+		count(COUNT_MAP_FULL);
+	return 0;
+}
+
+SEC("tp_btf/block_getrq")
+int on_get(u64 *ctx)
+{
+	u64 key = (u64)bio_argument(ctx);
+	struct wire_request *r = bpf_map_lookup_elem(&under_way, &key);
+
+	if (r)
+		r->get_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+SEC("tp_btf/block_rq_insert")
+int on_insert(u64 *ctx)
+{
+	struct wire_request *r = request_under_way(request_argument(ctx));
+
+	if (r && !r->insert_ns)
+		r->insert_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+SEC("tp_btf/block_rq_issue")
+int on_issue(u64 *ctx)
+{
+	struct request *rq = request_argument(ctx);
+	struct wire_request *r = request_under_way(rq);
+	u64 now = bpf_ktime_get_ns();
+
+	if (!r) {
+		if (!is_watched(device_of(request_disk(rq))))
+			return 0;
+		r = begin_late(rq, now);
+		if (!r)
+			return 0;
+		r->id = next_id(r->cpu);
+	}
+	r->issue_ns = now;
+	adopt_request(r, rq);
+	return 0;
+}
+
+SEC("tp_btf/block_rq_requeue")
+int on_requeue(u64 *ctx)
+{
+	struct wire_request *r = request_under_way(request_argument(ctx));
+
+	if (r)
+		r->requeues += 1;
+	return 0;
+}
+
+SEC("tp_btf/block_rq_complete")
+int on_complete(u64 *ctx)
+{
+	struct request *rq = request_argument(ctx);
+	int status = RQ_ARGUMENT(ctx, 1);
+	u32 done = RQ_ARGUMENT(ctx, 2);
+	struct wire_request *r = request_under_way(rq);
+	u64 now = bpf_ktime_get_ns();
+
+	if (!r) {
+		if (!is_watched(device_of(request_disk(rq))))
+			return 0;
+		r = begin_late(rq, now);
+		if (!r)
+			return 0;
+		r->id = next_id(r->cpu);
+	}
+	complete_request(r, rq, status, done, now);
+	return 0;
+}
+
+/* Only bios that no request completed come here: those of bio-based devices. */
+SEC("tp_btf/block_bio_complete")
+int on_bio_complete(u64 *ctx)
+{
+	struct bio *bio = (struct bio *)ctx[1];
+	u64 key = (u64)bio;
+	struct wire_request *r = bpf_map_lookup_elem(&under_way, &key);
+
+	if (!r)
+		return 0;
+	r->complete_ns = bpf_ktime_get_ns();
+	r->status = bio->bi_status;
+	r->flags |= REQUEST_BIO_BASED;
+	finish(r, key, bio);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";

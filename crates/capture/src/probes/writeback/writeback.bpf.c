@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0
+/*
+ * Who makes pages dirty: runs in the dirtier's context, once for each page that becomes dirty, and
+ * keeps the largest dirtiers of each inode for the request that will write it.
+ */
+#include "owners.bpf.h"
+#include "who.bpf.h"
+
+/* Adds `bytes` to the task's account, or to that of all others. */
+static __always_inline void charge(struct dirtiers *dirtiers, u32 tgid, u64 bytes)
+{
+	int i;
+
+	for (i = 0; i < WIRE_MAX_OWNERS; i++) {
+		struct wire_owner *owner = &dirtiers->top[i];
+
+		if (owner->bytes && owner->tgid != tgid)
+			continue;
+		owner->tgid = tgid;
+		__sync_fetch_and_add(&owner->bytes, bytes);
+		return;
+	}
+	__sync_fetch_and_add(&dirtiers->other_bytes, bytes);
+	count(COUNT_DIRTIERS_LUMPED);
+}
+
+SEC("tp_btf/writeback_dirty_folio")
+int on_dirty(u64 *ctx)
+{
+	struct page *folio = (struct page *)ctx[0];
+	struct address_space *mapping = (struct address_space *)ctx[1];
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct inode_key key = {};
+	struct dirtiers *dirtiers;
+	struct inode *inode;
+
+	if (!mapping)
+		return 0;
+	inode = BPF_CORE_READ(mapping, host);
+	if (!inode)
+		return 0;
+	key.address = (u64)inode;
+	key.number = BPF_CORE_READ(inode, i_ino);
+	dirtiers = bpf_map_lookup_elem(&dirty_inodes, &key);
+	if (!dirtiers) {
+		struct dirtiers none = {};
+
+		bpf_map_update_elem(&dirty_inodes, &key, &none, BPF_ANY);
+		dirtiers = bpf_map_lookup_elem(&dirty_inodes, &key);
+		if (!dirtiers)
+			return 0;
+	}
+	see_task((u64)task, ROOM_DIRTY);
+	charge(dirtiers, BPF_CORE_READ(task, tgid), folio_pages(folio) * settings.page_size);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";

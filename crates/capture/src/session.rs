@@ -1,0 +1,317 @@
+//! Programs in the kernel: loaded, attached, read from, and removed with the session.
+//!
+//! What does not belong here: which programs (see [`crate::plan`]) and what their records mean
+//! (see [`crate::decode`]).
+
+use crate::error::Error;
+use crate::kernel::Facts;
+use crate::plan::{Group, Plan, Probe, Wishes};
+use crate::wire;
+use iowhy_core::model::Losses;
+use libbpf_rs::{
+    Link, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel, RingBuffer,
+    RingBufferBuilder,
+};
+use std::cell::RefCell;
+use std::os::fd::{AsFd, AsRawFd};
+use std::rc::Rc;
+use std::sync::Mutex;
+use zerocopy::IntoBytes;
+
+/// An object file, aligned as an ELF reader expects it.
+#[repr(align(8))]
+struct Aligned<T: ?Sized>(T);
+
+macro_rules! object {
+    ($name:literal) => {{
+        static OBJECT: &Aligned<[u8]> =
+            &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".bpf.o")));
+        &OBJECT.0
+    }};
+}
+
+/// The compiled programs of a group.
+fn object_of(group: Group) -> &'static [u8] {
+    match group {
+        Group::Block => object!("block"),
+        Group::Writeback => object!("writeback"),
+    }
+}
+
+/// libbpf explains a failure in warnings; they are kept for the error message.
+static WARNINGS: Mutex<String> = Mutex::new(String::new());
+
+fn keep_warning(_level: PrintLevel, text: String) {
+    if let Ok(mut warnings) = WARNINGS.lock() {
+        // The verifier's log can be long; what is wrong stands at its end.
+        if warnings.len() > 1 << 16 {
+            warnings.clear();
+        }
+        warnings.push_str(&text);
+    }
+}
+
+fn take_warnings() -> String {
+    WARNINGS.lock().map(|mut warnings| std::mem::take(&mut *warnings)).unwrap_or_default()
+}
+
+/// Programs that are attached, and the ring they write to.
+pub struct Session {
+    // Fields are dropped in this order: detach first, then forget the ring and the maps.
+    links: Vec<(Probe, Link)>,
+    ring: RingBuffer<'static>,
+    inbox: Rc<RefCell<Inbox>>,
+    objects: Vec<Object>,
+    /// Probes that were planned and could not be used, with the kernel's reason.
+    pub failed: Vec<(Probe, String)>,
+}
+
+/// Records copied out of the ring, one after the other, each ending at a multiple of 8 bytes.
+#[derive(Default)]
+struct Inbox {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Session {
+    /// Loads and attaches what `plan` says. What is not needed by every watch may fail: it is
+    /// noted in [`Session::failed`].
+    pub fn begin(plan: &Plan, facts: &Facts, wishes: &Wishes) -> Result<Session, Error> {
+        libbpf_rs::set_print(Some((PrintLevel::Warn, keep_warning)));
+        let settings = settings(facts, wishes)?;
+        let mut objects: Vec<Object> = Vec::new();
+        let mut failed = Vec::new();
+        for group in plan.groups() {
+            let probes: Vec<Probe> =
+                plan.probes.iter().copied().filter(|probe| probe.group == group).collect();
+            match load(group, &probes, &settings, &objects) {
+                Ok(object) => objects.push(object),
+                Err(cause) if probes.iter().any(|probe| probe.needed) => {
+                    return Err(kernel("load", group_name(group), cause));
+                }
+                Err(cause) => failed.extend(probes.iter().map(|probe| (*probe, cause.clone()))),
+            }
+        }
+        let inbox = Rc::new(RefCell::new(Inbox::default()));
+        let ring = ring(&objects, &inbox)?;
+        let mut session = Session { links: Vec::new(), ring, inbox, objects, failed };
+        session.attach(plan)?;
+        Ok(session)
+    }
+
+    fn attach(&mut self, plan: &Plan) -> Result<(), Error> {
+        for probe in &plan.probes {
+            let Some(program) = self
+                .objects
+                .iter()
+                .flat_map(Object::progs_mut)
+                .find(|program| program.name() == probe.program)
+            else {
+                continue;
+            };
+            match program.attach() {
+                Ok(link) => self.links.push((*probe, link)),
+                Err(cause) if probe.needed => {
+                    return Err(kernel("attach", probe.tracepoint.to_owned(), cause.to_string()));
+                }
+                Err(cause) => self.failed.push((*probe, cause.to_string())),
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands up to `most` records to `each`; returns how many there were.
+    pub fn read(&self, most: usize, mut each: impl FnMut(&[u8])) -> usize {
+        self.ring.consume_raw_n(most);
+        let mut inbox = self.inbox.borrow_mut();
+        let mut start = 0;
+        for end in &inbox.ends {
+            each(&inbox.bytes[start..*end]);
+            start = *end;
+        }
+        let count = inbox.ends.len();
+        inbox.bytes.clear();
+        inbox.ends.clear();
+        count
+    }
+
+    /// Detaches every program: nothing new begins or ends in the ring.
+    pub fn detach(&mut self) {
+        self.links.clear();
+    }
+
+    /// What is still under way, each as a record without an end.
+    pub fn under_way(&self, mut each: impl FnMut(&[u8])) {
+        let Some(map) = self.map("under_way") else { return };
+        for key in map.keys() {
+            if let Ok(Some(value)) = map.lookup(&key, MapFlags::ANY) {
+                each(&value);
+            }
+        }
+    }
+
+    fn map(&self, name: &str) -> Option<libbpf_rs::Map<'_>> {
+        self.objects.iter().flat_map(Object::maps).find(|map| map.name() == name)
+    }
+
+    /// Adds what the programs lost.
+    pub fn losses(&self, losses: &mut Losses) {
+        for (counter, place, meaning, requests) in COUNTERS {
+            losses.add(place, self.counter(*counter), meaning, *requests);
+        }
+        losses.add("programs", self.skipped_runs(), "events during which the same program ran already", true);
+    }
+
+    fn counter(&self, counter: u32) -> u64 {
+        let Some(map) = self.map("counters") else { return 0 };
+        let Ok(Some(values)) = map.lookup_percpu(&counter.to_ne_bytes(), MapFlags::ANY) else {
+            return 0;
+        };
+        values
+            .iter()
+            .filter_map(|value| Some(u64::from_ne_bytes(value.get(..8)?.try_into().ok()?)))
+            .sum()
+    }
+
+    fn skipped_runs(&self) -> u64 {
+        self.programs().iter().map(|program| program.recursion_misses).sum()
+    }
+
+    /// What the kernel says of each attached program.
+    pub fn programs(&self) -> Vec<libbpf_rs::query::ProgramInfo> {
+        let own: Vec<u32> = self
+            .links
+            .iter()
+            .filter_map(|(_, link)| Some(link.info().ok()?.prog_id))
+            .collect();
+        libbpf_rs::query::ProgInfoIter::default().filter(|info| own.contains(&info.id)).collect()
+    }
+
+    /// Memory that the kernel keeps for the maps, bytes.
+    pub fn map_bytes(&self) -> u64 {
+        let mut seen = Vec::new();
+        let mut total = 0;
+        for map in self.objects.iter().flat_map(Object::maps) {
+            let id = map.info().map(|info| info.info.id).unwrap_or(0);
+            if !seen.contains(&id) {
+                seen.push(id);
+                total += memory_of(map.as_fd().as_raw_fd());
+            }
+        }
+        total
+    }
+}
+
+/// What the programs count on their own: counter, place, meaning, whether requests are missing.
+const COUNTERS: &[(wire::wire_counter, &str, &str, bool)] = &[
+    (wire::COUNT_RING_FULL_REQUEST, "ring", "requests that found no room in the ring", true),
+    (wire::COUNT_RING_FULL_DETAIL, "ring_details", "names, owners or stacks that found no room in the ring", false),
+    (wire::COUNT_RING_FULL_EVENT, "ring_events", "single events that found no room in the ring", false),
+    (wire::COUNT_MAP_FULL, "under_way", "requests beyond those that iowhy follows at once", true),
+    (wire::COUNT_STACK_FAILED, "stack_samples", "stacks that the kernel could not take", false),
+    (wire::COUNT_PARTS_LUMPED, "parts", "runs of files beyond those told apart in one request", false),
+    (wire::COUNT_CHAIN_CUT, "merged", "requests of more bios than iowhy looks at", false),
+    (wire::COUNT_PATH_CUT, "paths", "paths that are deeper or longer than iowhy reads", false),
+    (wire::COUNT_DIRTIERS_LUMPED, "dirtiers", "pages of files with more dirtiers than iowhy tells apart", false),
+];
+
+fn memory_of(fd: i32) -> u64 {
+    let text = crate::host::read_text(format!("/proc/self/fdinfo/{fd}")).unwrap_or_default();
+    text.lines()
+        .find_map(|line| line.strip_prefix("memlock:")?.trim().parse().ok())
+        .unwrap_or(0)
+}
+
+fn settings(facts: &Facts, wishes: &Wishes) -> Result<wire::wire_settings, Error> {
+    let mut settings = wire::wire_settings {
+        page_size: facts.page_size,
+        device_count: wishes.devices.len() as u32,
+        stacks_per_second: wishes.stacks_per_second,
+        user_stacks: u8::from(wishes.user_stacks),
+        rq_events_have_queue: u8::from(facts.rq_events_have_queue),
+        bio_events_have_queue: u8::from(facts.bio_events_have_queue),
+        ..wire::wire_settings::default()
+    };
+    if wishes.devices.len() > settings.devices.len() {
+        return Err(Error::TooManyDevices {
+            count: wishes.devices.len(),
+            most: settings.devices.len(),
+        });
+    }
+    for (slot, device) in settings.devices.iter_mut().zip(&wishes.devices) {
+        *slot = *device;
+    }
+    for (slot, address) in settings.end_io.iter_mut().zip(&facts.end_io) {
+        *slot = *address;
+    }
+    Ok(settings)
+}
+
+fn group_name(group: Group) -> String {
+    format!("the {group:?} programs").to_lowercase()
+}
+
+fn kernel(verb: &'static str, object: String, cause: String) -> Error {
+    Error::Kernel { verb, object, cause }
+}
+
+/// Loads a group. Maps that an earlier group has too are shared with it.
+fn load(
+    group: Group,
+    probes: &[Probe],
+    settings: &wire::wire_settings,
+    earlier: &[Object],
+) -> Result<Object, String> {
+    take_warnings();
+    let mut open = ObjectBuilder::default()
+        .open_memory(object_of(group))
+        .map_err(|cause| cause.to_string())?;
+    prepare(&mut open, probes, settings, earlier).map_err(|cause| cause.to_string())?;
+    open.load().map_err(|cause| format!("{cause}\n{}", take_warnings()))
+}
+
+fn prepare(
+    open: &mut OpenObject,
+    probes: &[Probe],
+    settings: &wire::wire_settings,
+    earlier: &[Object],
+) -> libbpf_rs::Result<()> {
+    for mut program in open.progs_mut() {
+        let wanted = probes.iter().any(|probe| program.name() == probe.program);
+        program.set_autoload(wanted);
+    }
+    for mut map in open.maps_mut() {
+        if map.name().to_string_lossy().contains("rodata") {
+            map.set_initial_value(settings.as_bytes())?;
+            continue;
+        }
+        let shared =
+            earlier.iter().flat_map(Object::maps).find(|other| other.name() == map.name());
+        if let Some(shared) = shared {
+            map.reuse_fd(shared.as_fd())?;
+        }
+    }
+    Ok(())
+}
+
+fn ring(objects: &[Object], inbox: &Rc<RefCell<Inbox>>) -> Result<RingBuffer<'static>, Error> {
+    let fail = |cause: String| kernel("read", "the ring buffer".to_owned(), cause);
+    let map = objects
+        .iter()
+        .flat_map(Object::maps)
+        .find(|map| map.name() == "ring")
+        .ok_or_else(|| fail("it is not there".to_owned()))?;
+    let inbox = Rc::clone(inbox);
+    let mut builder = RingBufferBuilder::new();
+    let take = move |record: &[u8]| {
+        let mut inbox = inbox.borrow_mut();
+        inbox.bytes.extend_from_slice(record);
+        // Each record begins where its integers may be read in place.
+        let end = inbox.bytes.len().next_multiple_of(8);
+        inbox.bytes.resize(end, 0);
+        inbox.ends.push(end);
+        0
+    };
+    builder.add(&map, take).map_err(|cause| fail(cause.to_string()))?;
+    builder.build().map_err(|cause| fail(cause.to_string()))
+}

@@ -1,0 +1,51 @@
+//! The kernel's symbols, as far as BPF programs compare addresses with them.
+//!
+//! What does not belong here: names for stacks (see [`crate::decode::stacks`]).
+
+use crate::error::Error;
+use crate::wire;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+
+/// What `/proc/kallsyms` says of the functions that end bios.
+#[derive(Clone, Debug)]
+pub struct KernelSymbols {
+    end_io: Vec<u64>,
+}
+
+impl KernelSymbols {
+    /// Reads `/proc/kallsyms`. Functions that are not there, or whose addresses are hidden, are 0.
+    pub fn read() -> Result<KernelSymbols, Error> {
+        let path = std::path::Path::new("/proc/kallsyms");
+        let fail = |cause| Error::Read { path: path.to_owned(), cause };
+        let mut reader = BufReader::with_capacity(1 << 16, File::open(path).map_err(fail)?);
+        let mut end_io = vec![0; wire::END_IO_COUNT as usize];
+        let mut line = Vec::new();
+        while reader.read_until(b'\n', &mut line).map_err(fail)? > 0 {
+            note(&line, &mut end_io);
+            line.clear();
+        }
+        Ok(KernelSymbols { end_io })
+    }
+
+    /// Addresses by their place in the wire's list.
+    pub fn end_io(&self) -> &[u64] {
+        &self.end_io
+    }
+}
+
+/// A line is `ffffffff81766030 t iomap_read_end_io` with, for a module, a tab and its name.
+fn note(line: &[u8], end_io: &mut [u64]) {
+    let Some(name) = line.get(19..) else { return };
+    let length =
+        name.iter().position(|byte| byte.is_ascii_whitespace()).unwrap_or(name.len());
+    let Some(place) =
+        wire::END_IO_SYMBOLS.iter().position(|symbol| symbol.as_bytes() == &name[..length])
+    else {
+        return;
+    };
+    let address = std::str::from_utf8(&line[..16]).ok().and_then(|hex| u64::from_str_radix(hex, 16).ok());
+    if let (Some(slot), Some(address)) = (end_io.get_mut(place + 1), address) {
+        *slot = address;
+    }
+}
