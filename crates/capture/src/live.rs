@@ -33,6 +33,7 @@ pub struct Live {
     decoder: Decoder,
     environment: Environment,
     stopped: bool,
+    empty: bool,
     cpu_before_ns: u64,
 }
 
@@ -62,7 +63,7 @@ impl Live {
         let session = Session::begin(&plan, &facts, &wishes)?;
         environment.start_ns = system::now_ns();
         environment.limits = limits(&plan, &session, &facts);
-        Ok(Live { session, decoder, environment, stopped: false, cpu_before_ns })
+        Ok(Live { session, decoder, environment, stopped: false, empty: true, cpu_before_ns })
     }
 
     /// Ends the watch; `why` stands in the recording. What is in the ring can still be read.
@@ -80,6 +81,11 @@ impl Live {
         self.environment.ended_by = why.to_owned();
         self.environment.settings_end = system::settings();
         devices::read_end(&mut self.environment.devices);
+    }
+
+    /// Whether the last look found no more than it could take: there is time to wait.
+    pub fn is_empty(&self) -> bool {
+        self.empty
     }
 
     /// CPU time that the watch has cost this process so far, ns.
@@ -116,6 +122,7 @@ impl Source for Live {
 
     fn fill(&mut self, batch: &mut Batch, names: &mut Names) -> Result<Progress, Error> {
         let read = self.drain(batch, names);
+        self.empty = read < RECORDS_AT_ONCE;
         if !self.stopped || read == RECORDS_AT_ONCE {
             return Ok(Progress::More);
         }

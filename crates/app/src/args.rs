@@ -1,0 +1,192 @@
+//! The command line. Each flag is defined here once: parser, help and completions follow from it.
+//!
+//! What does not belong here: doing anything.
+
+use clap::{Args, Parser, Subcommand};
+use iowhy_core::model::{Filter, Operation};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Why is my disk slow? Watches this machine for ten seconds and shows where the I/O time went, by
+/// device, process, file and code path.
+#[derive(Parser, Debug)]
+#[command(name = "iowhy", version, args_conflicts_with_subcommands = true)]
+#[command(after_help = "Exit codes: 0 done, 1 failed, 2 wrong usage, 77 missing privilege.")]
+pub struct Cli {
+    /// What to do; without one, watch and show.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// How to watch.
+    #[command(flatten)]
+    pub watch: Watch,
+    /// How to show it.
+    #[command(flatten)]
+    pub show: Show,
+}
+
+/// What to do.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Record block I/O into a directory of Parquet tables (replaces blktrace)
+    Record(Record),
+    /// Show a recording as the first screen does
+    Report(Report),
+    /// Show what this machine lets iowhy see, and what is lost for each thing missing
+    Check,
+}
+
+/// How long and what to watch.
+#[derive(Args, Debug, Clone)]
+pub struct Watch {
+    /// Seconds to watch
+    #[arg(short, long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
+    pub time: Duration,
+    /// Also keep the arguments of processes (they can hold secrets)
+    #[arg(long)]
+    pub args: bool,
+    /// Stacks taken a second on each CPU; 0 takes none
+    #[arg(long, value_name = "N", default_value = "500")]
+    pub stacks: u32,
+    /// What to keep.
+    #[command(flatten)]
+    pub only: Only,
+}
+
+/// Which requests to keep.
+#[derive(Args, Debug, Clone, Default)]
+#[command(next_help_heading = "Only")]
+pub struct Only {
+    /// Only this device (repeat for more): sda, /dev/nvme0n1
+    #[arg(short, long = "device", value_name = "DEV")]
+    pub devices: Vec<String>,
+    /// Only this process, by number or name, as submitter or owner of the data
+    #[arg(short, long = "process", value_name = "PID|NAME")]
+    pub processes: Vec<String>,
+    /// Only this cgroup and those below it
+    #[arg(short, long = "cgroup", value_name = "PATH")]
+    pub cgroups: Vec<String>,
+    /// Only files whose path begins like this
+    #[arg(short, long = "file", value_name = "PREFIX")]
+    pub files: Vec<String>,
+    /// Only this operation: read, write, flush, discard …
+    #[arg(long = "operation", value_name = "OP", value_parser = operation)]
+    pub operations: Vec<Operation>,
+    /// Only requests whose rwbs text holds all of these letters: M for metadata, S for sync …
+    #[arg(long, value_name = "LETTERS", default_value = "", hide_default_value = true)]
+    pub flags: String,
+    /// Only requests that took at least this long from queueing to completion
+    #[arg(long = "above", value_name = "MILLISECONDS", default_value = "0", hide_default_value = true, value_parser = milliseconds)]
+    pub latency: Duration,
+}
+
+impl Only {
+    /// The filter; devices by kernel name.
+    pub fn filter(&self) -> Filter {
+        let name = |device: &String| device.strip_prefix("/dev/").unwrap_or(device).to_owned();
+        Filter {
+            devices: self.devices.iter().map(name).collect(),
+            processes: self.processes.clone(),
+            cgroups: self.cgroups.clone(),
+            files: self.files.clone(),
+            operations: self.operations.clone(),
+            flags: self.flags.clone(),
+            latency_ns: self.latency.as_nanos() as u64,
+        }
+    }
+}
+
+/// How to show a summary.
+#[derive(Args, Debug, Clone, Default)]
+pub struct Show {
+    /// Print everything as JSON, with units, for programs
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `iowhy record`.
+#[derive(Args, Debug)]
+pub struct Record {
+    /// Seconds to record; without it, until Ctrl-C or the end of COMMAND
+    #[arg(short, long, value_name = "SECONDS", value_parser = seconds)]
+    pub time: Option<Duration>,
+    /// Directory to make for the recording [default: iowhy-recording]
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Also record every single block event, as blktrace does
+    #[arg(long)]
+    pub events: bool,
+    /// Also keep the arguments of processes (they can hold secrets)
+    #[arg(long)]
+    pub args: bool,
+    /// Stacks taken a second on each CPU; 0 takes none
+    #[arg(long, value_name = "N", default_value = "500")]
+    pub stacks: u32,
+    /// What to keep.
+    #[command(flatten)]
+    pub only: Only,
+    /// Record while this command runs
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<std::ffi::OsString>,
+}
+
+/// `iowhy report`.
+#[derive(Args, Debug)]
+pub struct Report {
+    /// The recording's directory
+    #[arg(value_name = "DIR")]
+    pub recording: PathBuf,
+    /// How to show it.
+    #[command(flatten)]
+    pub show: Show,
+    /// What to keep.
+    #[command(flatten)]
+    pub only: Only,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    positive(text, 1.0)
+}
+
+fn milliseconds(text: &str) -> Result<Duration, String> {
+    positive(text, 0.001)
+}
+
+/// A year is more than anybody watches, and less than what a clock can hold.
+fn positive(text: &str, unit: f64) -> Result<Duration, String> {
+    const YEAR: f64 = 366.0 * 86_400.0;
+    let number: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    let value = number * unit;
+    if (0.0..=YEAR).contains(&value) {
+        Ok(Duration::from_secs_f64(value))
+    } else {
+        Err("not between 0 and a year".to_owned())
+    }
+}
+
+fn operation(text: &str) -> Result<Operation, String> {
+    Operation::from_word(text).ok_or_else(|| {
+        let words: Vec<&str> = Operation::ALL.iter().map(|operation| operation.word()).collect();
+        format!("one of {}", words.join(", "))
+    })
+}
+
+impl std::fmt::Display for Only {
+    /// The flags as the user could have written them.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let many = |flag: &str, values: &[String]| -> Vec<String> {
+            values.iter().map(|value| format!("{flag} {value}")).collect()
+        };
+        let mut words = many("--device", &self.devices);
+        words.extend(many("--process", &self.processes));
+        words.extend(many("--cgroup", &self.cgroups));
+        words.extend(many("--file", &self.files));
+        words.extend(self.operations.iter().map(|op| format!("--operation {}", op.word())));
+        if !self.flags.is_empty() {
+            words.push(format!("--flags {}", self.flags));
+        }
+        if !self.latency.is_zero() {
+            words.push(format!("--above {}", self.latency.as_secs_f64() * 1e3));
+        }
+        f.write_str(&words.join(" "))
+    }
+}

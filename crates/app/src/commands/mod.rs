@@ -1,0 +1,6 @@
+//! A module for each command.
+
+pub mod check;
+pub mod record;
+pub mod report;
+pub mod watch;

@@ -1,0 +1,110 @@
+//! `iowhy record`: what a watch sees becomes a recording.
+
+use crate::args::Record;
+use crate::failure::Failure;
+use crate::output;
+use crate::watching::{Sink, Until, Watched, watch};
+use iowhy_capture::live::Options;
+use iowhy_core::model::{Environment, Names};
+use iowhy_core::recording::Writer;
+use iowhy_core::source::Batch;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+
+/// A recording that is being written.
+struct Recorder {
+    writer: Writer,
+    requests: u64,
+    filter: String,
+}
+
+impl Recorder {
+    fn begin(directory: &Path, now: &Environment, filter: String) -> Result<Recorder, Failure> {
+        let now = Environment { filter: filter.clone(), ..now.clone() };
+        Ok(Recorder { writer: Writer::create(directory, &now)?, requests: 0, filter })
+    }
+}
+
+impl Sink for Recorder {
+    fn take(&mut self, batch: &Batch, names: &Names, _now: &Environment) -> Result<(), Failure> {
+        self.requests += batch.requests.len() as u64;
+        Ok(self.writer.add(batch, names)?)
+    }
+}
+
+/// Records until the time is over, the command ends, or a signal comes.
+pub fn run(args: &Record) -> Result<(), Failure> {
+    let directory = args.output.clone().unwrap_or_else(free_name);
+    let command = command(&args.command)?;
+    let options = Options {
+        devices: args.only.devices.clone(),
+        arguments: args.args,
+        stacks_per_second: args.stacks,
+        events: args.events,
+    };
+    let filter = args.only.filter();
+    let written = args.only.to_string();
+    let until = Until { time: args.time, command };
+    let watched = watch(&options, &filter, until, |now| Recorder::begin(&directory, now, written))?;
+    finish(watched, &directory)
+}
+
+/// The command to run, if it can be found: better to say so before anything is recorded.
+fn command(words: &[std::ffi::OsString]) -> Result<Option<Command>, Failure> {
+    let Some((program, arguments)) = words.split_first() else { return Ok(None) };
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let given = Path::new(program);
+    let found = if given.components().count() > 1 {
+        given.is_file()
+    } else {
+        std::env::split_paths(&path).any(|folder| folder.join(given).is_file())
+    };
+    if !found {
+        let name = given.display();
+        let hint = "what stands after -- is the program to run while recording".to_owned();
+        return Err(Failure::new(format!("failed to start {name}: no such program"), Some(hint)));
+    }
+    let mut command = Command::new(program);
+    command.args(arguments);
+    Ok(Some(command))
+}
+
+/// A directory that is not there yet: `iowhy-recording`, else with a number.
+fn free_name() -> PathBuf {
+    let name = |number: u32| match number {
+        1 => PathBuf::from("iowhy-recording"),
+        number => PathBuf::from(format!("iowhy-recording-{number}")),
+    };
+    (1..).map(name).find(|path| !path.exists()).unwrap_or_else(|| name(1))
+}
+
+fn finish(watched: Watched<Recorder>, directory: &Path) -> Result<(), Failure> {
+    let Watched { mut environment, names, sink, failed, child } = watched;
+    environment.filter = sink.filter;
+    let finished = sink.writer.finish(&mut environment, &names);
+    if let Some(failure) = failed {
+        output::note(&summary(sink.requests, &environment, directory));
+        return Err(failure);
+    }
+    finished?;
+    output::note(&summary(sink.requests, &environment, directory));
+    if let Some(status) = child.and_then(exit_status) {
+        output::note(&format!("the command ended with {status}"));
+    }
+    Ok(())
+}
+
+fn summary(requests: u64, environment: &Environment, directory: &Path) -> String {
+    let seconds = environment.duration_ns() as f64 / 1e9;
+    let lost = environment.losses.requests();
+    let path = directory.display();
+    format!(
+        "recorded {requests} requests in {seconds:.1} s, {lost} lost, into {path}\n\
+         show it with: iowhy report {path}"
+    )
+}
+
+/// How the command ended, where that is worth a word.
+fn exit_status(mut child: Child) -> Option<std::process::ExitStatus> {
+    child.wait().ok().filter(|status| !status.success())
+}

@@ -1,0 +1,39 @@
+//! `iowhy`: watch for a while and show the first screen.
+
+use crate::args::{Show, Watch};
+use crate::failure::{Failure, NO_PRIVILEGE};
+use crate::output;
+use crate::watching::{Sink, Until, watch};
+use iowhy_capture::live::Options;
+use iowhy_core::analysis::Summarizer;
+use iowhy_core::model::{Environment, Names};
+use iowhy_core::source::Batch;
+
+impl Sink for Summarizer {
+    fn take(&mut self, batch: &Batch, names: &Names, _now: &Environment) -> Result<(), Failure> {
+        self.add(batch, names);
+        Ok(())
+    }
+}
+
+/// Watches and shows. Without privilege, shows what /proc gives and fails all the same.
+pub fn run(args: &Watch, show: &Show) -> Result<(), Failure> {
+    let options = Options {
+        devices: args.only.devices.clone(),
+        arguments: args.args,
+        stacks_per_second: args.stacks,
+        ..Options::default()
+    };
+    let until = Until { time: Some(args.time), command: None };
+    let filter = args.only.filter();
+    let result = watch(&options, &filter, until, |now| Ok(Summarizer::new(now)));
+    let watched = match result {
+        Err(failure) if failure.code == NO_PRIVILEGE && !show.json => {
+            output::print(&super::unprivileged::screen(args.time))?;
+            return Err(failure);
+        }
+        result => result?,
+    };
+    let summary = watched.sink.finish(&watched.environment, &watched.names);
+    super::report::show(&summary, show)
+}

@@ -1,0 +1,43 @@
+//! How a command fails: a message, a hint, an exit code. The only place that knows exit codes.
+
+use std::fmt::Display;
+
+/// The command failed.
+pub const FAILED: u8 = 1;
+/// A privilege is missing. The number is what test runners read as "cannot be done here".
+pub const NO_PRIVILEGE: u8 = 77;
+
+/// Why a command ends early.
+#[derive(Debug)]
+pub struct Failure {
+    /// `failed to <verb> <object>: <cause>`.
+    pub message: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+    /// The exit code.
+    pub code: u8,
+}
+
+impl Failure {
+    /// A failure with the general exit code.
+    pub fn new(message: impl Display, hint: Option<String>) -> Failure {
+        Failure { message: message.to_string(), hint, code: FAILED }
+    }
+}
+
+impl From<iowhy_capture::Error> for Failure {
+    fn from(error: iowhy_capture::Error) -> Failure {
+        let code = match error {
+            iowhy_capture::Error::Privilege { .. } => NO_PRIVILEGE,
+            _ => FAILED,
+        };
+        Failure { message: error.to_string(), hint: Some(error.hint()), code }
+    }
+}
+
+impl From<iowhy_core::recording::Error> for Failure {
+    fn from(error: iowhy_core::recording::Error) -> Failure {
+        let hint = error.hint().map(str::to_owned);
+        Failure::new(error, hint)
+    }
+}

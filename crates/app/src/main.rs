@@ -1,0 +1,38 @@
+//! `iowhy`: why is my disk slow?
+//!
+//! | where | what |
+//! |---|---|
+//! | [`args`] | the command line |
+//! | [`commands`] | a module for each command |
+//! | [`watching`] | drives a live watch: time, signals, progress |
+//! | [`output`] | standard output and error: the only place that prints |
+//! | [`failure`] | messages, hints and exit codes |
+//!
+//! What does not belong here: anything about block I/O.
+#![forbid(unsafe_code)]
+
+mod args;
+mod commands;
+mod failure;
+mod output;
+mod watching;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = args::Cli::parse();
+    let result = match &cli.command {
+        None => commands::watch::run(&cli.watch, &cli.show),
+        Some(args::Command::Record(record)) => commands::record::run(record),
+        Some(args::Command::Report(report)) => commands::report::run(report),
+        Some(args::Command::Check) => commands::check::run(),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            output::failure(&failure);
+            ExitCode::from(failure.code)
+        }
+    }
+}

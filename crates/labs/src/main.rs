@@ -1,0 +1,75 @@
+//! `iowhy-labs`: the command line of the labs (`cargo lab ...`).
+#![forbid(unsafe_code)]
+
+use clap::{Parser, Subcommand};
+use iowhy_labs::devices::{Backing, Cgroup, FileSystem, Kind, LoopDevice, Zram};
+use iowhy_labs::error::Context;
+use iowhy_labs::scratch::{self, Scratch};
+use iowhy_labs::workload::Workload;
+use iowhy_labs::{Result, bench, demo};
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Scratch devices, workloads and benchmarks for iowhy.
+#[derive(Parser)]
+#[command(name = "iowhy-labs", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Starts a real workload on a loop device and shows what iowhy says about it.
+    Demo(demo::Settings),
+    /// Measures what watching costs, beside perf and bpftrace.
+    BenchCapture(bench::Settings),
+    /// Removes what killed labs left: mounts, loop and zram devices, cgroups, files.
+    Clean,
+    /// Makes devices, says where, and keeps them until it is killed; for the test of `clean`.
+    #[command(hide = true)]
+    Hold,
+    /// Does the I/O of a test.
+    #[command(subcommand, hide = true)]
+    Workload(Workload),
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match run(&arguments.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // There is nowhere left to say that standard error is closed.
+            let _closed = writeln!(std::io::stderr(), "iowhy-labs: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: &Command) -> Result<()> {
+    match command {
+        Command::Demo(settings) => demo::run(settings, &mut say),
+        Command::BenchCapture(settings) => bench::run(settings, &mut say).map(|part| say(&part)),
+        Command::Clean => scratch::remove_dead(),
+        Command::Hold => hold(),
+        Command::Workload(workload) => workload.run(),
+    }
+}
+
+fn say(line: &str) {
+    // A closed terminal does not end a measurement.
+    let _closed = writeln!(std::io::stdout(), "{line}");
+}
+
+fn hold() -> Result<()> {
+    let scratch = Scratch::new()?;
+    let device = LoopDevice::new(&scratch, Backing::Tmpfs, 64 << 20)?;
+    let _disk = FileSystem::new(&scratch, device, Kind::Ext4)?;
+    let _zram = Zram::new(&scratch, 1 << 20);
+    let _cgroup = Cgroup::block(&scratch);
+    let said = writeln!(std::io::stdout(), "{}", scratch.path().display());
+    said.context(|| "say where the devices are".to_owned())?;
+    loop {
+        std::thread::park();
+    }
+}
