@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 /// The probe groups: `src/probes/NAME/NAME.bpf.c` becomes `NAME.bpf.o`.
-const GROUPS: &[&str] = &["block", "writeback"];
+const GROUPS: &[&str] = &["block", "writeback", "events"];
 
 fn main() -> Result<(), Box<dyn Error>> {
     let out = PathBuf::from(env::var("OUT_DIR")?);
@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         SkeletonBuilder::new()
             .source(&source)
             .clang(&clang)
-            .clang_args(["-Ibpf", "-Wall", "-Werror", "-Wno-unused-function"])
+            .clang_args(["-Ibpf", "-Wall", "-Werror", "-Wno-unused-function", "-mcpu=v3"])
             .obj(out.join(format!("{group}.bpf.o")))
             .build()?;
     }
@@ -64,10 +64,10 @@ fn generate_wire(out: &Path) -> Result<(), Box<dyn Error>> {
     bindgen::Builder::default()
         .header("bpf/wire.h")
         .allowlist_type("wire_.*")
-        .allowlist_var("WIRE_.*|COUNT_.*|END_IO_.*|FOUND_.*|REQUEST_.*")
+        .allowlist_var("WIRE_.*|COUNT_.*|END_IO_.*|FOUND_.*|REQUEST_.*|EVENT_.*")
         .constified_enum("wire_.*")
         .prepend_enum_name(false)
-        .derive_default(true)
+        .derive_default(false)
         .parse_callbacks(Box::new(Derives))
         .generate()?
         .write_to_file(out.join("wire.rs"))?;

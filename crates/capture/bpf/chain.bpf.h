@@ -8,17 +8,12 @@
 
 #include "emit.bpf.h"
 #include "owners.bpf.h"
+#include "table.bpf.h"
+#include "watched.bpf.h"
 #include "what.bpf.h"
 
 #define MAX_BIOS 256  /* of one request that are looked at */
 #define MAX_PAGES 256 /* of one bio that are looked at */
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 32768);
-	__type(key, u64);
-	__type(value, struct wire_request);
-} under_way SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -39,15 +34,16 @@ struct {
 	__type(value, struct flush);
 } flushes SEC(".maps");
 
-static __always_inline u32 device_of(struct gendisk *disk)
+/* Identifies requests across CPUs: the low bits are the CPU's. */
+static __always_inline u64 next_id(u32 cpu)
 {
-	return (u32)disk->major << 20 | (u32)disk->first_minor;
-}
+	u32 zero = 0;
+	u64 *last = bpf_map_lookup_elem(&ids, &zero);
 
-static __always_inline bool is_passthrough(u32 operation)
-{
-	operation &= 0xff;
-	return operation == 34 || operation == 35; /* REQ_OP_DRV_IN, REQ_OP_DRV_OUT */
+	if (!last)
+		return 0;
+	*last += 1;
+	return (*last << 10) | (cpu & 0x3ff);
 }
 
 /* Reads, writes and zone appends carry pages; flushes, discards and zeroing do not. */
@@ -61,56 +57,56 @@ static __always_inline u64 key_of(struct request *rq)
 {
 	struct bio *bio = rq->bio;
 
-	return bio ? (u64)bio : (u64)rq;
+	return bio ? number_of(bio) : number_of(rq);
 }
 
 static __always_inline struct wire_request *request_under_way(struct request *rq)
 {
-	u64 key = key_of(rq);
-
-	return bpf_map_lookup_elem(&under_way, &key);
+	return find_request(key_of(rq));
 }
 
 /* A request that is first seen at its issue or completion. */
 static __always_inline struct wire_request *begin_late(struct request *rq, u64 now)
 {
-	struct wire_request r = { .kind = WIRE_REQUEST, .bios = 1 };
-	u64 key = key_of(rq);
+	struct wire_request *r = add_request(key_of(rq));
 
-	r.device = device_of(request_disk(rq));
-	r.cpu = bpf_get_smp_processor_id();
-	r.sector = rq->__sector;
-	r.bytes = rq->__data_len;
-	r.operation = rq->cmd_flags;
-	r.system_call = -1;
-	r.part.bytes = r.bytes;
-	r.part.offset = OFFSET_UNKNOWN;
-	r.part.found = is_passthrough(r.operation) ? FOUND_PASSTHROUGH : FOUND_NO_DATA;
-	if (rq->bio || r.bytes) {
-		r.flags = is_passthrough(r.operation) ? 0 : REQUEST_BEGUN_BEFORE;
-		/* The kernel's own stamp, where it keeps one, is nearer to the beginning. */
-		if (rq->start_time_ns && rq->start_time_ns < now)
-			r.queue_ns = rq->start_time_ns;
-		if (has_pages(r.operation))
-			r.part.found = FOUND_NOT;
-	} else {
-		r.flags = REQUEST_KERNEL_MADE;
-	}
-	if (bpf_map_update_elem(&under_way, &key, &r, BPF_ANY)) {
-		count(COUNT_MAP_FULL);
+	if (!r)
 		return NULL;
+	*r = (struct wire_request){
+		.kind = WIRE_REQUEST,
+		.device = device_of(request_disk(rq)),
+		.cpu = bpf_get_smp_processor_id(),
+		.sector = rq->__sector,
+		.bytes = rq->__data_len,
+		.operation = rq->cmd_flags,
+		.system_call = -1,
+		.bios = 1,
+	};
+	r->id = next_id(r->cpu);
+	r->part.bytes = r->bytes;
+	r->part.offset = OFFSET_UNKNOWN;
+	r->part.found = is_passthrough(r->operation) ? FOUND_PASSTHROUGH : FOUND_NO_DATA;
+	if (!rq->bio && !r->bytes) {
+		r->flags = REQUEST_KERNEL_MADE;
+		return r;
 	}
-	return bpf_map_lookup_elem(&under_way, &key);
+	r->flags = is_passthrough(r->operation) ? 0 : REQUEST_BEGUN_BEFORE;
+	/* The kernel's own stamp, where it keeps one, is nearer to the beginning. */
+	if (rq->start_time_ns && rq->start_time_ns < now)
+		r->queue_ns = rq->start_time_ns;
+	if (has_pages(r->operation))
+		r->part.found = FOUND_NOT;
+	return r;
 }
 
 /* Takes over what is known of the bios that were merged into `r`'s request. */
 static __always_inline void adopt_bios(struct wire_request *r, struct bio *head)
 {
-	u64 key = (u64)BPF_CORE_READ(head, bi_next);
+	u64 key = number_of(READ(head, bi_next));
 	u32 bios = 1;
 
 	for (; key && bios < MAX_BIOS; bios++) {
-		struct wire_request *other = bpf_map_lookup_elem(&under_way, &key);
+		struct wire_request *other = find_request(key);
 
 		if (other) {
 			if (other->queue_ns && (!r->queue_ns || other->queue_ns < r->queue_ns))
@@ -120,7 +116,7 @@ static __always_inline void adopt_bios(struct wire_request *r, struct bio *head)
 			if (other->insert_ns && (!r->insert_ns || other->insert_ns < r->insert_ns))
 				r->insert_ns = other->insert_ns;
 		}
-		key = (u64)BPF_CORE_READ((struct bio *)key, bi_next);
+		key = number_of(READ((struct bio *)key, bi_next));
 	}
 	r->bios = bios;
 	if (key)
@@ -216,8 +212,8 @@ __noinline int add_page(u64 vec_address)
 __noinline int add_pages(u64 bio_address)
 {
 	struct bio *bio = (struct bio *)bio_address;
-	u64 vec = (u64)BPF_CORE_READ(bio, bi_io_vec);
-	u32 total = BPF_CORE_READ(bio, bi_vcnt);
+	u64 vec = number_of(READ(bio, bi_io_vec));
+	u32 total = READ(bio, bi_vcnt);
 	u32 i;
 
 	for (i = 0; i < MAX_PAGES && i < total; i++)
@@ -228,7 +224,7 @@ __noinline int add_pages(u64 bio_address)
 /* Adds a bio that was merged into the request, and forgets it. */
 __noinline int add_bio(u64 key)
 {
-	struct wire_request *one = bpf_map_lookup_elem(&under_way, &key);
+	struct wire_request *one = find_request(key);
 	union room *room = room_of(ROOM_COMPLETE);
 
 	if (!one || !room)
@@ -240,7 +236,7 @@ __noinline int add_bio(u64 key)
 
 		add_part((struct parts *)&room->parts, &part);
 	}
-	bpf_map_delete_elem(&under_way, &key);
+	remove_request(key);
 	return 0;
 }
 
@@ -260,15 +256,6 @@ __noinline int emit_part_owners(u32 place)
 	return 0;
 }
 
-/* A pointer as a number: the verifier lets no pointer into a global function. */
-static __always_inline u64 number_of(void *pointer)
-{
-	u64 number = 0;
-
-	bpf_probe_read_kernel(&number, sizeof(number), &pointer);
-	return number;
-}
-
 /* Sends a request with every file and owner of its bios, and forgets the bios. */
 static __noinline void emit_with_parts(struct wire_request *r, struct bio *head)
 {
@@ -284,7 +271,7 @@ static __noinline void emit_with_parts(struct wire_request *r, struct bio *head)
 	parts->request.parts = 0;
 	parts->request.part.bytes = 0;
 	for (i = 0; key && i < MAX_BIOS; i++) {
-		u64 next = (u64)BPF_CORE_READ((struct bio *)key, bi_next);
+		u64 next = number_of(READ((struct bio *)key, bi_next));
 
 		add_bio(key);
 		key = next;
@@ -302,31 +289,33 @@ static __always_inline void finish(struct wire_request *r, u64 key, struct bio *
 {
 	if (is_plain(r)) {
 		emit(r, sizeof(*r), COUNT_RING_FULL_REQUEST);
-		bpf_map_delete_elem(&under_way, &key);
+		remove_request(key);
 	} else {
 		emit_with_parts(r, head);
 	}
 }
 
 /* The request goes on after `done` bytes: what is known moves to the bio that is then its head. */
-static __always_inline void go_on(struct wire_request *r, struct bio *head, u32 done)
+static __noinline void go_on(struct wire_request *r, struct bio *head, u32 done)
 {
-	u64 old = (u64)head, key = (u64)head;
-	struct wire_request copy = *r;
+	u64 old = number_of(head), key = old;
+	struct wire_request *moved;
 	u32 i;
 
 	for (i = 0; key && i < MAX_BIOS; i++) {
-		u32 size = BPF_CORE_READ((struct bio *)key, bi_iter.bi_size);
+		u32 size = READ((struct bio *)key, bi_iter.bi_size);
 
 		if (done < size)
 			break;
 		done -= size;
-		key = (u64)BPF_CORE_READ((struct bio *)key, bi_next);
+		key = number_of(READ((struct bio *)key, bi_next));
 	}
 	if (!key || key == old)
 		return;
-	bpf_map_update_elem(&under_way, &key, &copy, BPF_ANY);
-	bpf_map_delete_elem(&under_way, &old);
+	moved = add_request(key);
+	if (moved)
+		*moved = *r;
+	remove_request(old);
 }
 
 static __always_inline void complete_request(struct wire_request *r, struct request *rq, int status,

@@ -19,6 +19,42 @@
 const volatile struct wire_settings settings SEC(".rodata.settings") = {};
 
 /*
+ * Reads one field through any address. From 6.2 the verifier takes our word for the type
+ * (bpf_rdonly_cast) and the read is a plain load; before, a helper copies it, ten times slower.
+ */
+extern void *bpf_rdonly_cast(const void *object, u32 type) __ksym __weak;
+
+#define READ(pointer, field)                                                              \
+	({                                                                                \
+		typeof(pointer) read_from = (pointer);                                    \
+		typeof(read_from->field) read_value;                                      \
+		if (bpf_ksym_exists(bpf_rdonly_cast))                                     \
+			read_value = ((typeof(read_from))bpf_rdonly_cast(                 \
+				read_from, bpf_core_type_id_kernel(typeof(*read_from))))  \
+					     ->field;                                     \
+		else                                                                      \
+			read_value = BPF_CORE_READ(read_from, field);                     \
+		read_value;                                                               \
+	})
+
+/*
+ * A typed pointer as a plain number, to compute with or to hand to a global function. The verifier
+ * lets two pointers be subtracted, and takes our word that one of them points to address 0.
+ */
+static __always_inline u64 number_of(const void *pointer)
+{
+	u64 number = 0;
+
+	if (bpf_ksym_exists(bpf_rdonly_cast)) {
+		u32 any = bpf_core_type_id_kernel(struct bio);
+
+		return (u64)bpf_rdonly_cast(pointer, any) - (u64)bpf_rdonly_cast(NULL, any);
+	}
+	bpf_probe_read_kernel(&number, sizeof(number), &pointer);
+	return number;
+}
+
+/*
  * One argument of a tracepoint. Written as the load it must become: the compiler would compute the
  * place, and the verifier allows only constant ones.
  */
@@ -57,6 +93,14 @@ static __always_inline struct gendisk *request_disk(struct request *rq)
 	return rq->q->disk;
 }
 
+/* q->disk exists since d152c682f03c, 5.15; before, a queue does not know its disk. */
+static __always_inline struct gendisk *queue_disk(struct request_queue *q)
+{
+	if (bpf_core_field_exists(q->disk))
+		return q->disk;
+	return NULL;
+}
+
 /* bio->bi_disk became bio->bi_bdev: 309dca309fc3, 5.12. */
 static __always_inline struct gendisk *bio_disk(struct bio *bio)
 {
@@ -69,8 +113,8 @@ static __always_inline struct gendisk *bio_disk(struct bio *bio)
 static __always_inline struct kernfs_node *kernfs_parent(struct kernfs_node *kn)
 {
 	if (bpf_core_field_exists(kn->__parent))
-		return BPF_CORE_READ(kn, __parent);
-	return BPF_CORE_READ(kn, parent);
+		return READ(kn, __parent);
+	return READ(kn, parent);
 }
 
 /*
@@ -84,14 +128,15 @@ static __always_inline struct page *head_page(struct page *page)
 	if (bpf_core_field_exists(page->compound_info)) {
 		u64 size = bpf_core_type_size(struct page);
 
-		word = BPF_CORE_READ(page, compound_info);
+		word = number_of((void *)READ(page, compound_info));
 		if (!(word & 1))
 			return page;
 		if ((size & (size - 1)) == 0)
-			return (struct page *)((u64)page & word & ~1ULL);
+			return (struct page *)(number_of(page) & word & ~1ULL);
 		return (struct page *)(word - 1);
 	}
-	word = BPF_CORE_READ(page, compound_head);
+	/* The verifier takes the word for a pointer: it shares its place with a list. */
+	word = number_of((void *)READ(page, compound_head));
 	return word & 1 ? (struct page *)(word - 1) : page;
 }
 
@@ -99,8 +144,8 @@ static __always_inline struct page *head_page(struct page *page)
 static __always_inline u64 page_index(struct page *head)
 {
 	if (bpf_core_field_exists(head->__folio_index))
-		return BPF_CORE_READ(head, __folio_index);
-	return BPF_CORE_READ(head, index);
+		return READ(head, __folio_index);
+	return READ(head, index);
 }
 
 /* The position of a page in its file, in pages. */
@@ -108,7 +153,7 @@ static __always_inline u64 page_position(struct page *page, struct page *head)
 {
 	u64 size = bpf_core_type_size(struct page);
 
-	return page_index(head) + ((u64)page - (u64)head) / size;
+	return page_index(head) + (number_of(page) - number_of(head)) / size;
 }
 
 /* Pages of a folio; on kernels without folios every page is one. */
@@ -122,9 +167,9 @@ static __always_inline u64 folio_pages(struct page *head)
 	if (!(flags & (1ULL << bpf_core_enum_value(enum pageflags, PG_head))))
 		return 1;
 	if (bpf_core_field_exists(folio->_nr_pages))
-		return BPF_CORE_READ(folio, _nr_pages);
+		return READ(folio, _nr_pages);
 	if (bpf_core_field_exists(folio->_folio_nr_pages))
-		return BPF_CORE_READ(folio, _folio_nr_pages);
+		return READ(folio, _folio_nr_pages);
 	return 1;
 }
 
@@ -132,8 +177,8 @@ static __always_inline u64 folio_pages(struct page *head)
 static __always_inline int system_call_of(struct pt_regs *regs)
 {
 	if (bpf_core_field_exists(regs->orig_ax))
-		return (int)BPF_CORE_READ(regs, orig_ax);
-	return BPF_CORE_READ(regs, syscallno);
+		return (int)READ(regs, orig_ax);
+	return READ(regs, syscallno);
 }
 
 #endif

@@ -255,7 +255,7 @@ struct task_struct {
 	struct task_struct *real_parent;
 	struct task_struct *group_leader;
 	u64 start_boottime;
-	const struct cred *cred;
+	struct cred *cred;
 	char comm[16];
 	struct css_set *cgroups;
 };

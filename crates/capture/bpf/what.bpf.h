@@ -45,21 +45,21 @@ static __noinline void see_file(u64 inode_address, u64 dentry_address, struct wi
 	file = &room->file;
 	file->kind = WIRE_FILE;
 	file->inode = *id;
-	file->magic = BPF_CORE_READ(inode, i_sb, s_magic);
-	file->deleted = BPF_CORE_READ(inode, i_nlink) == 0;
+	file->magic = READ(READ(inode, i_sb), s_magic);
+	file->deleted = READ(inode, i_nlink) == 0;
 	clear_names(&file->names);
 	if (!dentry) {
-		u64 alias = (u64)BPF_CORE_READ(inode, i_dentry.first);
+		u64 alias = number_of(READ(inode, i_dentry.first));
 
 		if (alias)
 			dentry = (void *)(alias - bpf_core_field_offset(struct dentry, d_u.d_alias));
 	}
 	for (depth = 0; dentry && depth <= WIRE_NAMES_MAX; depth++) {
-		struct dentry *parent = BPF_CORE_READ(dentry, d_parent);
+		struct dentry *parent = READ(dentry, d_parent);
 
-		if (parent == dentry || !parent)
+		if (!parent || number_of(parent) == number_of(dentry))
 			break;
-		if (!add_name(&file->names, BPF_CORE_READ(dentry, d_name.name)))
+		if (!add_name(&file->names, READ(dentry, d_name.name)))
 			break;
 		dentry = parent;
 	}
@@ -74,23 +74,23 @@ static __always_inline bool identify(struct inode *inode, struct wire_inode *id)
 {
 	if (!inode)
 		return false;
-	id->address = (u64)inode;
-	id->number = BPF_CORE_READ(inode, i_ino);
-	id->generation = BPF_CORE_READ(inode, i_generation);
-	id->device = BPF_CORE_READ(inode, i_sb, s_dev);
+	id->address = number_of(inode);
+	id->number = READ(inode, i_ino);
+	id->generation = READ(inode, i_generation);
+	id->device = READ(READ(inode, i_sb), s_dev);
 	return true;
 }
 
 /* A direct I/O through iomap: the open file, and the request of a loop device it may serve. */
 static __always_inline u32 find_direct(struct wire_request *r, struct kiocb *iocb, u64 before)
 {
-	struct file *file = BPF_CORE_READ(iocb, ki_filp);
-	struct inode *inode = BPF_CORE_READ(file, f_inode);
+	struct file *file = READ(iocb, ki_filp);
+	struct inode *inode = READ(file, f_inode);
 
 	if (!identify(inode, &r->part.inode))
 		return FOUND_NOT;
-	r->part.offset = BPF_CORE_READ(iocb, ki_pos) + before;
-	see_file((u64)inode, (u64)BPF_CORE_READ(file, f_path.dentry), &r->part.inode, ROOM_SUBMIT);
+	r->part.offset = READ(iocb, ki_pos) + before;
+	see_file(number_of(inode), number_of(READ(file, f_path.dentry)), &r->part.inode, ROOM_SUBMIT);
 	return FOUND_DIRECT;
 }
 
@@ -98,7 +98,7 @@ static __always_inline u32 find_direct(struct wire_request *r, struct kiocb *ioc
 static __always_inline u32 find_page(struct page *page, struct wire_part *part, struct inode **found)
 {
 	struct page *head = head_page(page);
-	u64 word = (u64)BPF_CORE_READ(head, mapping);
+	u64 word = number_of(READ(head, mapping));
 	struct address_space *mapping = (struct address_space *)word;
 	struct inode *inode;
 
@@ -106,8 +106,8 @@ static __always_inline u32 find_page(struct page *page, struct wire_part *part, 
 		return FOUND_NO_MAPPING;
 	if (word & 3)
 		return FOUND_ANONYMOUS;
-	inode = BPF_CORE_READ(mapping, host);
-	if (!inode || BPF_CORE_READ(inode, i_mapping) != mapping)
+	inode = READ(mapping, host);
+	if (!inode || number_of(READ(inode, i_mapping)) != word)
 		return FOUND_NO_MAPPING;
 	if (!identify(inode, &part->inode))
 		return FOUND_NO_MAPPING;
@@ -119,12 +119,12 @@ static __always_inline u32 find_page(struct page *page, struct wire_part *part, 
 /* Whether the last page follows from the first, so that one run of the file is the whole bio. */
 static __always_inline bool is_one_run(struct bio *bio, struct wire_request *r, u32 vecs)
 {
-	struct bio_vec *vec = BPF_CORE_READ(bio, bi_io_vec);
+	u64 vec = number_of(READ(bio, bi_io_vec)) + (vecs - 1) * sizeof(struct bio_vec);
 	struct wire_part last = {};
 	struct inode *inode = NULL;
 	struct bio_vec end;
 
-	if (bpf_probe_read_kernel(&end, sizeof(end), vec + (vecs - 1)))
+	if (bpf_probe_read_kernel(&end, sizeof(end), (void *)vec))
 		return false;
 	if (find_page(end.bv_page, &last, &inode) != FOUND_PAGE)
 		return false;
@@ -134,8 +134,8 @@ static __always_inline bool is_one_run(struct bio *bio, struct wire_request *r, 
 
 static __always_inline u32 find_pages(struct bio *bio, struct wire_request *r, u32 end_io)
 {
-	struct bio_vec *vec = BPF_CORE_READ(bio, bi_io_vec);
-	u32 vecs = BPF_CORE_READ(bio, bi_vcnt);
+	void *vec = (void *)number_of(READ(bio, bi_io_vec));
+	u32 vecs = READ(bio, bi_vcnt);
 	struct inode *inode = NULL;
 	struct bio_vec first;
 	u32 found;
@@ -147,26 +147,26 @@ static __always_inline u32 find_pages(struct bio *bio, struct wire_request *r, u
 		return FOUND_RAW_ANON;
 	if (found != FOUND_PAGE)
 		return found;
-	if (BPF_CORE_READ(inode, i_sb, s_magic) == BDEVFS_MAGIC) {
+	if (READ(READ(inode, i_sb), s_magic) == BDEVFS_MAGIC) {
 		r->part.offset += first.bv_offset;
 		return FOUND_BDEV_PAGE;
 	}
 	/* A buffer handed to the device may itself be a file's page; only its own device proves it. */
 	if ((end_io == END_IO_SUBMIT_WAIT || end_io == END_IO_UNKNOWN) &&
-	    BPF_CORE_READ(inode, i_sb, s_bdev, bd_disk) != BPF_CORE_READ(bio, bi_bdev, bd_disk))
+	    number_of(READ(READ(READ(inode, i_sb), s_bdev), bd_disk)) != number_of(bio_disk(bio)))
 		return FOUND_NO_MAPPING;
 	r->part.offset += first.bv_offset;
 	if (vecs > 1 && !is_one_run(bio, r, vecs))
 		r->flags |= REQUEST_EXTENTS;
-	see_file((u64)inode, 0, &r->part.inode, ROOM_SUBMIT);
+	see_file(number_of(inode), 0, &r->part.inode, ROOM_SUBMIT);
 	return found;
 }
 
 /* btrfs keeps the inode with its bio; its pages only agree with it for buffered, plain data. */
 static __always_inline u32 find_btrfs(struct bio *bio, struct wire_request *r, u32 end_io)
 {
-	struct btrfs_bio *bbio = (void *)((u64)bio - bpf_core_field_offset(struct btrfs_bio, bio));
-	struct btrfs_inode *owner = BPF_CORE_READ(bbio, inode);
+	struct btrfs_bio *bbio = (void *)(number_of(bio) - bpf_core_field_offset(struct btrfs_bio, bio));
+	struct btrfs_inode *owner = BPF_CORE_READ(bbio, inode); /* perhaps of a module */
 	u64 inode = (u64)owner + bpf_core_field_offset(struct btrfs_inode, vfs_inode);
 	struct wire_inode id;
 
@@ -192,11 +192,11 @@ struct direct {
 static __always_inline u32 find_iomap_dio(u64 private, struct wire_request *r, struct direct *direct)
 {
 	struct iomap_dio *dio = (struct iomap_dio *)private;
-	u64 size = BPF_CORE_READ(dio, size);
+	u64 size = READ(dio, size);
 
-	direct->iocb = BPF_CORE_READ(dio, iocb);
-	if (BPF_CORE_READ(dio, wait_for_completion))
-		direct->waiter = BPF_CORE_READ(dio, submit.waiter);
+	direct->iocb = READ(dio, iocb);
+	if (READ(dio, wait_for_completion))
+		direct->waiter = READ(dio, submit.waiter);
 	/* dio->size counts this bio already. */
 	return find_direct(r, direct->iocb, size >= r->bytes ? size - r->bytes : 0);
 }
@@ -204,7 +204,7 @@ static __always_inline u32 find_iomap_dio(u64 private, struct wire_request *r, s
 /* Finds the file of `bio`; the answer is the part's `found`. */
 static __always_inline u32 find_file(struct bio *bio, struct wire_request *r, struct direct *direct)
 {
-	u64 ending = (u64)bio->bi_end_io, private = (u64)bio->bi_private;
+	u64 ending = number_of(bio->bi_end_io), private = number_of(bio->bi_private);
 	struct bio *at = bio;
 	u32 end_io = END_IO_UNKNOWN;
 	int depth;
@@ -216,8 +216,8 @@ static __always_inline u32 find_file(struct bio *bio, struct wire_request *r, st
 		if (end_io != END_IO_CHAIN)
 			break;
 		at = (struct bio *)private;
-		ending = (u64)BPF_CORE_READ(at, bi_end_io);
-		private = (u64)BPF_CORE_READ(at, bi_private);
+		ending = number_of(READ(at, bi_end_io));
+		private = number_of(READ(at, bi_private));
 	}
 	switch (end_io) {
 	case END_IO_XFS_BUF:
@@ -239,7 +239,7 @@ static __always_inline u32 find_file(struct bio *bio, struct wire_request *r, st
 	case END_IO_BUFFER_HEAD: {
 		struct buffer_head *head = (struct buffer_head *)private;
 
-		if (end_io_of((u64)BPF_CORE_READ(head, b_end_io)) == END_IO_JBD2)
+		if (end_io_of(number_of(READ(head, b_end_io))) == END_IO_JBD2)
 			return FOUND_JOURNAL;
 	}
 	}

@@ -37,7 +37,7 @@ static __noinline void see_cgroup(u64 node, u64 id, u32 level)
 
 		if (!parent)
 			break;
-		if (!add_name(&record->names, BPF_CORE_READ(kn, name)))
+		if (!add_name(&record->names, READ(kn, name)))
 			break;
 		kn = parent;
 	}
@@ -50,21 +50,23 @@ static __noinline void see_cgroup(u64 node, u64 id, u32 level)
 /* The task's cgroup: v2's where there is one hierarchy, else v1's blkio. */
 static __always_inline u64 task_cgroup(struct task_struct *task, u32 level)
 {
-	struct css_set *set = BPF_CORE_READ(task, cgroups);
+	struct css_set *set = READ(task, cgroups);
 	u32 io = bpf_core_enum_value(enum cgroup_subsys_id, io_cgrp_id);
 	struct cgroup_subsys_state *css = NULL;
 	struct cgroup *cgroup;
 	struct kernfs_node *kn;
 	u64 id;
 
-	bpf_probe_read_kernel(&css, sizeof(css), (void *)&set->subsys[0] + io * sizeof(css));
-	cgroup = BPF_CORE_READ(css, cgroup);
-	if (!cgroup || BPF_CORE_READ(cgroup, root, hierarchy_id) == 0)
-		cgroup = BPF_CORE_READ(set, dfl_cgrp);
-	kn = BPF_CORE_READ(cgroup, kn);
-	id = BPF_CORE_READ(kn, id);
+	bpf_probe_read_kernel(&css, sizeof(css),
+			      (void *)(number_of(set) + bpf_core_field_offset(struct css_set, subsys) +
+				       io * sizeof(css)));
+	cgroup = READ(css, cgroup);
+	if (!cgroup || READ(READ(cgroup, root), hierarchy_id) == 0)
+		cgroup = READ(set, dfl_cgrp);
+	kn = READ(cgroup, kn);
+	id = READ(kn, id);
 	if (kn)
-		see_cgroup((u64)kn, id, level);
+		see_cgroup(number_of(kn), id, level);
 	return id;
 }
 
@@ -72,8 +74,8 @@ static __always_inline u64 task_cgroup(struct task_struct *task, u32 level)
 static __noinline void see_task(u64 task_address, u32 level)
 {
 	struct task_struct *task = (struct task_struct *)task_address;
-	u32 tid = BPF_CORE_READ(task, pid), tgid = BPF_CORE_READ(task, tgid);
-	u64 check = BPF_CORE_READ(task, start_boottime);
+	u32 tid = READ(task, pid), tgid = READ(task, tgid);
+	u64 check = READ(task, start_boottime);
 	struct seen *slot = seen_slot(&seen_tasks, tid);
 	u64 comm[2] = {};
 	struct wire_inode executable = {};
@@ -88,10 +90,11 @@ static __noinline void see_task(u64 task_address, u32 level)
 	check ^= comm[0] ^ (comm[1] << 1);
 	if (is_seen(slot, ((u64)tgid << 32) | tid, check))
 		return;
-	leader = BPF_CORE_READ(task, group_leader);
-	exe = BPF_CORE_READ(task, mm, exe_file);
-	if (exe && identify(BPF_CORE_READ(exe, f_inode), &executable))
-		see_file(executable.address, (u64)BPF_CORE_READ(exe, f_path.dentry), &executable, level);
+	leader = READ(task, group_leader);
+	exe = READ(READ(task, mm), exe_file);
+	if (exe && identify(READ(exe, f_inode), &executable))
+		see_file(executable.address, number_of(READ(exe, f_path.dentry)), &executable,
+			 level);
 	cgroup = task_cgroup(task, level);
 	room = room_of(level);
 	if (!room)
@@ -100,10 +103,10 @@ static __noinline void see_task(u64 task_address, u32 level)
 	record->kind = WIRE_TASK;
 	record->tgid = tgid;
 	record->tid = tid;
-	record->parent = BPF_CORE_READ(leader, real_parent, tgid);
-	record->user = BPF_CORE_READ(task, cred, uid.val);
-	record->kernel_thread = !!(BPF_CORE_READ(task, flags) & PF_KTHREAD);
-	record->start_ns = BPF_CORE_READ(leader, start_boottime);
+	record->parent = READ(READ(leader, real_parent), tgid);
+	record->user = READ(READ(task, cred), uid.val);
+	record->kernel_thread = !!(READ(task, flags) & PF_KTHREAD);
+	record->start_ns = READ(leader, start_boottime);
 	record->cgroup = cgroup;
 	record->executable = executable;
 	BPF_CORE_READ_INTO(&record->process, leader, comm);

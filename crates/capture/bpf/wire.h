@@ -90,6 +90,23 @@ enum wire_found {
 	FOUND_PASSTHROUGH,  /* a driver's command */
 };
 
+/* blktrace's numbers of actions (uapi/linux/blktrace_api.h). */
+enum wire_event_action {
+	EVENT_QUEUE = 1,
+	EVENT_BACKMERGE = 2,
+	EVENT_FRONTMERGE = 3,
+	EVENT_GETRQ = 4,
+	EVENT_REQUEUE = 6,
+	EVENT_ISSUE = 7,
+	EVENT_COMPLETE = 8,
+	EVENT_PLUG = 9,
+	EVENT_UNPLUG_IO = 10,
+	EVENT_UNPLUG_TIMER = 11,
+	EVENT_INSERT = 12,
+	EVENT_SPLIT = 13,
+	EVENT_REMAP = 15,
+};
+
 /* What user space sets before a program is loaded; the verifier sees constants. */
 struct wire_settings {
 	unsigned long long end_io[END_IO_COUNT]; /* addresses; 0 where this kernel has none */
@@ -163,6 +180,12 @@ struct wire_request {
 	struct wire_part part;
 };
 
+/* A place in the table of what is under way. */
+struct wire_slot {
+	unsigned long long key; /* 0: free */
+	struct wire_request request;
+};
+
 /* Who made the pages dirty that a request writes; precedes the request. */
 struct wire_owner {
 	unsigned long long bytes;
@@ -234,7 +257,7 @@ struct wire_stack {
 /* A single block event, as blktrace has it. */
 struct wire_event {
 	unsigned int kind;
-	unsigned int action; /* blktrace's: category << 16 | number */
+	unsigned int action; /* enum wire_event_action */
 	unsigned long long time_ns;
 	unsigned long long sector;
 	unsigned long long payload; /* X: new sector; U: requests; A: sector before */
@@ -245,7 +268,7 @@ struct wire_event {
 	unsigned int payload_device; /* A: device before */
 	unsigned int tid;
 	unsigned int cpu;
-	int error;
+	int error; /* errno or blk_status_t, as the kernel gives it */
 	char comm[WIRE_COMM_LEN];
 };
 

@@ -12,6 +12,7 @@
 //! | [`live`] | all of it as a [`iowhy_core::source::Source`] |
 //!
 //! What does not belong here: what the numbers mean, and how they are shown.
+#![forbid(unsafe_code)]
 
 pub mod decode;
 pub mod error;

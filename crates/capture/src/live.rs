@@ -25,6 +25,8 @@ pub struct Options {
     pub arguments: bool,
     /// Stacks a second on each CPU; 0 for none.
     pub stacks_per_second: u32,
+    /// Whether every single block event is wanted too.
+    pub events: bool,
 }
 
 /// A watch that is running, or that has ended and is being read to its end.
@@ -49,9 +51,10 @@ impl Live {
             devices: find_devices(&options.devices, &environment)?,
             stacks_per_second: options.stacks_per_second,
             user_stacks: true,
+            events: options.events,
         };
         let facts = facts()?;
-        let plan = Plan::new(&facts);
+        let plan = Plan::new(&facts, &wishes);
         if let Some(probe) = plan.first_needed_missing() {
             return Err(Error::Kernel {
                 verb: "attach",

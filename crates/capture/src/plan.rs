@@ -10,6 +10,8 @@ pub enum Group {
     Block,
     /// Who makes pages dirty.
     Writeback,
+    /// Every single block event, only on request.
+    Events,
 }
 
 /// A program on a tracepoint.
@@ -48,6 +50,20 @@ pub const PROBES: &[Probe] = &[
     probe(Group::Block, "on_get", "block_getrq", "waits for wbt, iocost and tags", false),
     probe(Group::Block, "on_split", "block_split", "the beginning of requests that were split", false),
     probe(Group::Block, "on_queue", "block_bio_queue", "who asked, for which file, and since when", true),
+    probe(Group::Events, "event_complete", "block_rq_complete", "single events: C", false),
+    probe(Group::Events, "event_bio_complete", "block_bio_complete", "single events: C of bios", false),
+    probe(Group::Events, "event_requeue", "block_rq_requeue", "single events: R", false),
+    probe(Group::Events, "event_issue", "block_rq_issue", "single events: D", false),
+    probe(Group::Events, "event_insert", "block_rq_insert", "single events: I", false),
+    probe(Group::Events, "event_merge", "block_rq_merge", "single events: M of requests", false),
+    probe(Group::Events, "event_unplug", "block_unplug", "single events: U", false),
+    probe(Group::Events, "event_plug", "block_plug", "single events: P", false),
+    probe(Group::Events, "event_get", "block_getrq", "single events: G", false),
+    probe(Group::Events, "event_frontmerge", "block_bio_frontmerge", "single events: F", false),
+    probe(Group::Events, "event_backmerge", "block_bio_backmerge", "single events: M", false),
+    probe(Group::Events, "event_split", "block_split", "single events: X", false),
+    probe(Group::Events, "event_queue", "block_bio_queue", "single events: Q", false),
+    probe(Group::Events, "event_remap", "block_bio_remap", "single events: A", false),
     probe(Group::Writeback, "on_dirty", "writeback_dirty_folio", "who dirtied what writeback writes", false),
 ];
 
@@ -60,6 +76,8 @@ pub struct Wishes {
     pub stacks_per_second: u32,
     /// Whether user stacks are taken too.
     pub user_stacks: bool,
+    /// Whether every single block event is wanted.
+    pub events: bool,
 }
 
 /// What will be loaded, and what cannot be.
@@ -72,11 +90,12 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Chooses from `facts`.
-    pub fn new(facts: &Facts) -> Plan {
+    /// Chooses from `facts` what `wishes` ask for.
+    pub fn new(facts: &Facts, wishes: &Wishes) -> Plan {
         let (probes, missing) = PROBES
             .iter()
             .copied()
+            .filter(|probe| wishes.events || probe.group != Group::Events)
             .partition(|probe: &Probe| facts.tracepoints.contains(probe.tracepoint));
         Plan { probes, missing }
     }
@@ -102,6 +121,9 @@ impl Plan {
 mod tests {
     use super::*;
 
+    const EVERYTHING: Wishes =
+        Wishes { devices: Vec::new(), stacks_per_second: 0, user_stacks: false, events: true };
+
     fn facts_without(missing: &[&str]) -> Facts {
         let tracepoints =
             PROBES.iter().map(|probe| probe.tracepoint).filter(|name| !missing.contains(name));
@@ -110,14 +132,14 @@ mod tests {
 
     #[test]
     fn a_kernel_with_everything_misses_nothing() {
-        let plan = Plan::new(&facts_without(&[]));
+        let plan = Plan::new(&facts_without(&[]), &EVERYTHING);
         assert_eq!(plan.probes, PROBES);
         assert!(plan.missing.is_empty());
     }
 
     #[test]
     fn a_missing_extra_costs_its_own_feature_only() {
-        let plan = Plan::new(&facts_without(&["writeback_dirty_folio"]));
+        let plan = Plan::new(&facts_without(&["writeback_dirty_folio"]), &Wishes::default());
         assert_eq!(plan.groups(), [Group::Block]);
         assert_eq!(plan.first_needed_missing(), None);
         assert_eq!(plan.missing[0].gives, "who dirtied what writeback writes");
@@ -125,8 +147,15 @@ mod tests {
 
     #[test]
     fn a_missing_end_of_requests_is_fatal() {
-        let plan = Plan::new(&facts_without(&["block_rq_complete"]));
+        let plan = Plan::new(&facts_without(&["block_rq_complete"]), &Wishes::default());
         assert_eq!(plan.first_needed_missing().map(|probe| probe.program), Some("on_complete"));
+    }
+
+    #[test]
+    fn single_events_are_left_alone_unless_asked_for() {
+        let plan = Plan::new(&facts_without(&["block_plug"]), &Wishes::default());
+        assert!(!plan.groups().contains(&Group::Events));
+        assert!(plan.missing.is_empty());
     }
 
     #[test]

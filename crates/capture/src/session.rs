@@ -16,7 +16,7 @@ use std::cell::RefCell;
 use std::os::fd::{AsFd, AsRawFd};
 use std::rc::Rc;
 use std::sync::Mutex;
-use zerocopy::IntoBytes;
+use zerocopy::{FromZeros, IntoBytes};
 
 /// An object file, aligned as an ELF reader expects it.
 #[repr(align(8))]
@@ -35,6 +35,7 @@ fn object_of(group: Group) -> &'static [u8] {
     match group {
         Group::Block => object!("block"),
         Group::Writeback => object!("writeback"),
+        Group::Events => object!("events"),
     }
 }
 
@@ -142,10 +143,13 @@ impl Session {
 
     /// What is still under way, each as a record without an end.
     pub fn under_way(&self, mut each: impl FnMut(&[u8])) {
-        let Some(map) = self.map("under_way") else { return };
-        for key in map.keys() {
-            if let Ok(Some(value)) = map.lookup(&key, MapFlags::ANY) {
-                each(&value);
+        const HEAD: usize = std::mem::offset_of!(wire::wire_slot, request);
+        let used = |value: &[u8]| value.get(..8).is_some_and(|key| key != [0; 8]);
+        for name in ["under_way", "overflow"] {
+            let Some(map) = self.map(name) else { continue };
+            let Ok(slots) = map.lookup_batch(1024, MapFlags::ANY, MapFlags::ANY) else { continue };
+            for (_, value) in slots.filter(|(_, value)| used(value)) {
+                each(&value[HEAD..]);
             }
         }
     }
@@ -223,15 +227,13 @@ fn memory_of(fd: i32) -> u64 {
 }
 
 fn settings(facts: &Facts, wishes: &Wishes) -> Result<wire::wire_settings, Error> {
-    let mut settings = wire::wire_settings {
-        page_size: facts.page_size,
-        device_count: wishes.devices.len() as u32,
-        stacks_per_second: wishes.stacks_per_second,
-        user_stacks: u8::from(wishes.user_stacks),
-        rq_events_have_queue: u8::from(facts.rq_events_have_queue),
-        bio_events_have_queue: u8::from(facts.bio_events_have_queue),
-        ..wire::wire_settings::default()
-    };
+    let mut settings = wire::wire_settings::new_zeroed();
+    settings.page_size = facts.page_size;
+    settings.device_count = wishes.devices.len() as u32;
+    settings.stacks_per_second = wishes.stacks_per_second;
+    settings.user_stacks = u8::from(wishes.user_stacks);
+    settings.rq_events_have_queue = u8::from(facts.rq_events_have_queue);
+    settings.bio_events_have_queue = u8::from(facts.bio_events_have_queue);
     if wishes.devices.len() > settings.devices.len() {
         return Err(Error::TooManyDevices {
             count: wishes.devices.len(),

@@ -3,6 +3,7 @@
 //! | where | what |
 //! |---|---|
 //! | [`request`] | a request with its stages, and its parts |
+//! | [`event`] | a single block event |
 //! | [`operation`] | the kernel's operation and flags: operation, rwbs |
 //! | [`origin`] | why a request exists, and why a part has no file |
 //! | [`files`], [`tasks`], [`cgroups`], [`stacks`] | what requests refer to, kept when first seen |
@@ -10,6 +11,7 @@
 //! What does not belong here: reading the ring (see [`crate::session`]).
 
 pub mod cgroups;
+pub mod event;
 pub mod files;
 pub mod operation;
 pub mod origin;
@@ -84,6 +86,7 @@ impl Decoder {
             wire::WIRE_TASK => self.tasks.add(bytes, &self.files, &self.cgroups, batch, names),
             wire::WIRE_FILE => self.add_file(bytes, names),
             wire::WIRE_CGROUP => self.cgroups.add(bytes, names),
+            wire::WIRE_EVENT => self.event(bytes, batch, names),
             wire::WIRE_STACK => self.stacks.add(bytes, batch, names),
             _ => None,
         };

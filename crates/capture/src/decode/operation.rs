@@ -17,15 +17,16 @@ pub struct Meaning {
     pub swap: bool,
 }
 
+/// Masks of the flags that iowhy reads; 0 where this kernel has none.
 #[derive(Clone, Debug, Default)]
-struct Masks {
-    preflush: u32,
-    fua: u32,
-    readahead: u32,
-    sync: u32,
-    meta: u32,
-    atomic: u32,
-    swap: u32,
+pub(super) struct Masks {
+    pub preflush: u32,
+    pub fua: u32,
+    pub readahead: u32,
+    pub sync: u32,
+    pub meta: u32,
+    pub atomic: u32,
+    pub swap: u32,
 }
 
 /// The running kernel's numbers, with the meanings met so far.
@@ -59,15 +60,24 @@ impl Operations {
         if let Some(meaning) = self.met.get(&flags) {
             return *meaning;
         }
-        let name = self.names.get(&(flags & 0xff)).map_or("", String::as_str);
+        let name = self.name(flags);
         let meaning = Meaning {
-            operation: operation(name, flags & self.masks.preflush != 0),
+            operation: operation(name),
             rwbs: names.intern(&self.rwbs(name, flags)),
             readahead: flags & self.masks.readahead != 0,
             swap: flags & self.masks.swap != 0,
         };
         self.met.insert(flags, meaning);
         meaning
+    }
+
+    pub(super) fn masks(&self) -> &Masks {
+        &self.masks
+    }
+
+    /// The operation's name without `REQ_OP_`, in lower case; empty where this kernel has none.
+    pub(super) fn name(&self, flags: u32) -> &str {
+        self.names.get(&(flags & 0xff)).map_or("", String::as_str)
     }
 
     /// As the kernel's `blk_fill_rwbs` writes it.
@@ -107,16 +117,14 @@ fn letters(name: &str) -> &'static str {
     }
 }
 
-fn operation(name: &str, preflush: bool) -> Operation {
+fn operation(name: &str) -> Operation {
     match name {
         "read" => Operation::Read,
-        "write" | "write_same" if !preflush => Operation::Write,
-        "write" => Operation::Write,
+        "write" | "write_same" | "zone_append" => Operation::Write,
         "flush" => Operation::Flush,
         "discard" => Operation::Discard,
         "secure_erase" => Operation::SecureErase,
         "write_zeroes" => Operation::WriteZeroes,
-        "zone_append" => Operation::Write,
         "drv_in" | "drv_out" | "scsi_in" | "scsi_out" => Operation::Driver,
         name if name.starts_with("zone_") => Operation::Zone,
         _ => Operation::Other,

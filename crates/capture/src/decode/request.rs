@@ -8,7 +8,7 @@ use crate::wire::{self, wire_part, wire_request};
 use iowhy_core::model::{Names, Origin, Request, RequestPart, Status};
 use iowhy_core::source::Batch;
 use rustc_hash::FxHashMap;
-use zerocopy::FromBytes;
+use zerocopy::{FromBytes, FromZeros};
 
 const OFFSET_UNKNOWN: u64 = u64::MAX;
 
@@ -94,7 +94,7 @@ impl Decoder {
         origin: Origin,
         names: &mut Names,
     ) -> Request {
-        let error = self.error(request);
+        let error = self.errno(request.status);
         let submitted = request.flags & (wire::REQUEST_KERNEL_MADE | wire::REQUEST_BEGUN_BEFORE) == 0;
         let task = if submitted { self.tasks.thread(request.tid) } else { None };
         let cgroup = self.cgroups.get(request.cgroup);
@@ -138,9 +138,9 @@ impl Decoder {
         }
     }
 
-    /// The negative error number that the request ended with.
-    fn error(&self, request: &wire_request) -> Option<i32> {
-        match request.status {
+    /// The negative error number behind a status, as the kernel's tracepoint gives it.
+    pub(super) fn errno(&self, status: i32) -> Option<i32> {
+        match status {
             0 => None,
             status if self.errors_are_blk_status => Some(errno_of_blk_status(status)),
             error => Some(-error.abs()),
@@ -229,7 +229,7 @@ impl Decoder {
             .owners
             .get(&request.id)
             .and_then(|all| all.iter().find(|one| key(&one.inode) == key(&part.inode)).copied())
-            .unwrap_or_default();
+            .unwrap_or_else(wire::wire_owners::new_zeroed);
         let known: u64 = owners.owners.iter().map(|owner| owner.bytes).sum();
         let dirtied = known + owners.other_bytes;
         let whole = dirtied.max(filled.bytes).max(1);

@@ -12,30 +12,6 @@
 #include "what.bpf.h"
 #include "who.bpf.h"
 
-static __always_inline bool is_watched(u32 device)
-{
-	int i;
-
-	if (!settings.device_count)
-		return true;
-	for (i = 0; i < WIRE_MAX_DEVICES; i++)
-		if (i < settings.device_count && settings.devices[i] == device)
-			return true;
-	return false;
-}
-
-/* Identifies requests across CPUs: the low bits are the CPU's. */
-static __always_inline u64 next_id(u32 cpu)
-{
-	u32 zero = 0;
-	u64 *last = bpf_map_lookup_elem(&ids, &zero);
-
-	if (!last)
-		return 0;
-	*last += 1;
-	return (*last << 10) | (cpu & 0x3ff);
-}
-
 static __always_inline void note_cgroup(struct bio *bio, struct wire_request *r)
 {
 	struct kernfs_node *kn;
@@ -44,7 +20,7 @@ static __always_inline void note_cgroup(struct bio *bio, struct wire_request *r)
 		return;
 	kn = bio->bi_blkg->blkcg->css.cgroup->kn;
 	r->cgroup = kn->id;
-	see_cgroup((u64)kn, r->cgroup, ROOM_SUBMIT);
+	see_cgroup(number_of(kn), r->cgroup, ROOM_SUBMIT);
 }
 
 static __always_inline void note_task(struct wire_request *r, struct task_struct *task)
@@ -60,7 +36,7 @@ static __always_inline void note_task(struct wire_request *r, struct task_struct
 		r->system_call = system_call_of((struct pt_regs *)bpf_task_pt_regs(task));
 	if (r->system_call < 0 && !(flags & (PF_KTHREAD | PF_WORKERS)))
 		r->flags |= REQUEST_FAULT;
-	see_task((u64)task, ROOM_SUBMIT);
+	see_task(number_of(task), ROOM_SUBMIT);
 }
 
 /* A throttled bio is queued by a kernel worker: the thread that waits for it asked for it. */
@@ -68,10 +44,10 @@ static __always_inline void note_waiter(struct wire_request *r, struct task_stru
 {
 	if (!(r->flags & REQUEST_KERNEL_THREAD) || !waiter)
 		return;
-	r->tgid = BPF_CORE_READ(waiter, tgid);
-	r->tid = BPF_CORE_READ(waiter, pid);
+	r->tgid = READ(waiter, tgid);
+	r->tid = READ(waiter, pid);
 	r->flags |= REQUEST_WORKER_FOR;
-	see_task((u64)waiter, ROOM_SUBMIT);
+	see_task(number_of(waiter), ROOM_SUBMIT);
 }
 
 /* A bio of a loop device's backing file serves the loop device's own request. */
@@ -79,15 +55,13 @@ static __always_inline void note_parent(struct wire_request *r, struct kiocb *io
 {
 	struct request *upper;
 	struct wire_request *found;
-	u64 key;
 
 	if (!iocb || !bpf_core_type_exists(struct loop_cmd) ||
-	    end_io_of((u64)BPF_CORE_READ(iocb, ki_complete)) != END_IO_LOOP)
+	    end_io_of(number_of(READ(iocb, ki_complete))) != END_IO_LOOP)
 		return;
-	upper = (struct request *)((u64)iocb - bpf_core_field_offset(struct loop_cmd, iocb) -
+	upper = (struct request *)(number_of(iocb) - bpf_core_field_offset(struct loop_cmd, iocb) -
 				   bpf_core_type_size(struct request));
-	key = (u64)BPF_CORE_READ(upper, bio);
-	found = bpf_map_lookup_elem(&under_way, &key);
+	found = find_request(number_of(READ(upper, bio)));
 	if (found)
 		r->parent = found->id;
 }
@@ -97,31 +71,37 @@ int on_queue(u64 *ctx)
 {
 	struct bio *bio = bio_argument(ctx);
 	struct gendisk *disk = bio_disk(bio);
-	struct wire_request r = { .kind = WIRE_REQUEST, .bios = 1 };
 	struct direct direct = {};
-	u64 key = (u64)bio;
+	u32 device = device_of(disk);
+	struct wire_request *r;
 
-	r.device = device_of(disk);
-	if (!is_watched(r.device))
+	if (!is_watched(device))
 		return 0;
-	r.cpu = bpf_get_smp_processor_id();
-	r.id = next_id(r.cpu);
-	r.sector = bio->bi_iter.bi_sector;
-	r.bytes = bio->bi_iter.bi_size;
-	r.operation = bio->bi_opf;
-	r.part.bytes = r.bytes;
-	r.part.offset = OFFSET_UNKNOWN;
-	note_task(&r, bpf_get_current_task_btf());
-	note_cgroup(bio, &r);
-	r.part.found = has_pages(r.operation) && r.bytes ? find_file(bio, &r, &direct) : FOUND_NO_DATA;
-	note_waiter(&r, direct.waiter);
-	note_parent(&r, direct.iocb);
+	r = add_request(number_of(bio));
+	if (!r)
+		return 0;
+	*r = (struct wire_request){
+		.kind = WIRE_REQUEST,
+		.device = device,
+		.cpu = bpf_get_smp_processor_id(),
+		.sector = bio->bi_iter.bi_sector,
+		.bytes = bio->bi_iter.bi_size,
+		.operation = bio->bi_opf,
+		.bios = 1,
+	};
+	r->id = next_id(r->cpu);
+	r->part.bytes = r->bytes;
+	r->part.offset = OFFSET_UNKNOWN;
+	note_task(r, bpf_get_current_task_btf());
+	note_cgroup(bio, r);
+	r->part.found =
+		has_pages(r->operation) && r->bytes ? find_file(bio, r, &direct) : FOUND_NO_DATA;
+	note_waiter(r, direct.waiter);
+	note_parent(r, direct.iocb);
 	/* Stamped last: what finding all this out costs is iowhy's, not the disk's. */
-	r.queue_ns = bpf_ktime_get_ns();
-	if (take_stack(ctx, &r, (u64)r.tgid << 32 | r.tid))
-		r.queue_ns = bpf_ktime_get_ns();
-	if (bpf_map_update_elem(&under_way, &key, &r, BPF_ANY))
-		count(COUNT_MAP_FULL);
+	r->queue_ns = bpf_ktime_get_ns();
+	if (take_stack(ctx, r, (u64)r->tgid << 32 | r->tid))
+		r->queue_ns = bpf_ktime_get_ns();
 	return 0;
 }
 
@@ -130,26 +110,25 @@ int on_split(u64 *ctx)
 {
 	/* The new bio is the front half; the old one goes on as the rest, under its own key. */
 	struct bio *half = bio_argument(ctx);
-	u64 key = (u64)half, old = (u64)half->bi_private;
-	struct wire_request *r = bpf_map_lookup_elem(&under_way, &old);
-	struct wire_request copy;
+	struct wire_request *r = find_request(number_of(half->bi_private));
+	struct wire_request *front;
 
 	if (!r)
 		return 0;
-	copy = *r;
-	copy.id = next_id(bpf_get_smp_processor_id());
-	copy.weight = 0;
-	copy.stack = 0;
-	if (bpf_map_update_elem(&under_way, &key, &copy, BPF_ANY))
-		count(COUNT_MAP_FULL);
+	front = add_request(number_of(half));
+	if (!front)
+		return 0;
+	*front = *r;
+	front->id = next_id(bpf_get_smp_processor_id());
+	front->weight = 0;
+	front->stack = 0;
 	return 0;
 }
 
 SEC("tp_btf/block_getrq")
 int on_get(u64 *ctx)
 {
-	u64 key = (u64)bio_argument(ctx);
-	struct wire_request *r = bpf_map_lookup_elem(&under_way, &key);
+	struct wire_request *r = find_request(number_of(bio_argument(ctx)));
 
 	if (r)
 		r->get_ns = bpf_ktime_get_ns();
@@ -179,7 +158,6 @@ int on_issue(u64 *ctx)
 		r = begin_late(rq, now);
 		if (!r)
 			return 0;
-		r->id = next_id(r->cpu);
 	}
 	r->issue_ns = now;
 	adopt_request(r, rq);
@@ -211,7 +189,6 @@ int on_complete(u64 *ctx)
 		r = begin_late(rq, now);
 		if (!r)
 			return 0;
-		r->id = next_id(r->cpu);
 	}
 	complete_request(r, rq, status, done, now);
 	return 0;
@@ -222,8 +199,8 @@ SEC("tp_btf/block_bio_complete")
 int on_bio_complete(u64 *ctx)
 {
 	struct bio *bio = (struct bio *)ctx[1];
-	u64 key = (u64)bio;
-	struct wire_request *r = bpf_map_lookup_elem(&under_way, &key);
+	u64 key = number_of(bio);
+	struct wire_request *r = find_request(key);
 
 	if (!r)
 		return 0;

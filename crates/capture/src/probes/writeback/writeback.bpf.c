@@ -36,11 +36,11 @@ int on_dirty(u64 *ctx)
 
 	if (!mapping)
 		return 0;
-	inode = BPF_CORE_READ(mapping, host);
+	inode = READ(mapping, host);
 	if (!inode)
 		return 0;
-	key.address = (u64)inode;
-	key.number = BPF_CORE_READ(inode, i_ino);
+	key.address = number_of(inode);
+	key.number = READ(inode, i_ino);
 	dirtiers = bpf_map_lookup_elem(&dirty_inodes, &key);
 	if (!dirtiers) {
 		struct dirtiers none = {};
@@ -50,8 +50,8 @@ int on_dirty(u64 *ctx)
 		if (!dirtiers)
 			return 0;
 	}
-	see_task((u64)task, ROOM_DIRTY);
-	charge(dirtiers, BPF_CORE_READ(task, tgid), folio_pages(folio) * settings.page_size);
+	see_task(number_of(task), ROOM_DIRTY);
+	charge(dirtiers, READ(task, tgid), folio_pages(folio) * settings.page_size);
 	return 0;
 }
 

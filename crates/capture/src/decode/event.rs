@@ -1,0 +1,120 @@
+//! A single block event, as blktrace has it.
+
+use super::Decoder;
+use crate::wire::{self, wire_event};
+use iowhy_core::model::{Event, Names};
+use iowhy_core::source::Batch;
+use zerocopy::FromBytes;
+
+/// blktrace's categories (uapi/linux/blktrace_api.h, `enum blktrace_cat`).
+mod category {
+    pub const READ: u32 = 1 << 0;
+    pub const WRITE: u32 = 1 << 1;
+    pub const FLUSH: u32 = 1 << 2;
+    pub const SYNC: u32 = 1 << 3;
+    pub const QUEUE: u32 = 1 << 4;
+    pub const REQUEUE: u32 = 1 << 5;
+    pub const ISSUE: u32 = 1 << 6;
+    pub const COMPLETE: u32 = 1 << 7;
+    pub const FS: u32 = 1 << 8;
+    pub const PC: u32 = 1 << 9;
+    pub const AHEAD: u32 = 1 << 11;
+    pub const META: u32 = 1 << 12;
+    pub const DISCARD: u32 = 1 << 13;
+    pub const FUA: u32 = 1 << 15;
+}
+
+impl Decoder {
+    /// Adds a `wire_event`.
+    pub(super) fn event(
+        &mut self,
+        bytes: &[u8],
+        batch: &mut Batch,
+        names: &mut Names,
+    ) -> Option<()> {
+        let (event, _) = wire_event::ref_from_prefix(bytes).ok()?;
+        let rwbs = self.operations.meaning(event.operation, names).rwbs;
+        let flags = if carries_operation(event.action) {
+            self.operations.categories(event.operation, is_of_request(event.action))
+        } else {
+            0
+        };
+        let remapped = event.action == wire::EVENT_REMAP;
+        let has_payload = matches!(
+            event.action,
+            wire::EVENT_SPLIT | wire::EVENT_REMAP | wire::EVENT_UNPLUG_IO | wire::EVENT_UNPLUG_TIMER
+        );
+        batch.events.push(Event {
+            time_ns: event.time_ns,
+            sequence: u64::from(event.sequence),
+            cpu: event.cpu,
+            action: (category_of(event.action) | flags) << 16 | event.action,
+            major: event.device >> 20,
+            minor: event.device & 0xf_ffff,
+            device: self.device_name(event.device, names),
+            sector: event.sector,
+            bytes: u64::from(event.bytes),
+            rwbs,
+            error: self.errno(event.error).unwrap_or(0),
+            pid: event.tid,
+            process: Some(names.intern(&super::tasks::text(&event.comm))),
+            payload: has_payload.then_some(event.payload),
+            payload_major: remapped.then_some(event.payload_device >> 20),
+            payload_minor: remapped.then_some(event.payload_device & 0xf_ffff),
+        });
+        Some(())
+    }
+}
+
+/// Plugging concerns a queue, not an operation.
+fn carries_operation(action: u32) -> bool {
+    !matches!(action, wire::EVENT_PLUG | wire::EVENT_UNPLUG_IO | wire::EVENT_UNPLUG_TIMER)
+}
+
+fn is_of_request(action: u32) -> bool {
+    matches!(
+        action,
+        wire::EVENT_INSERT | wire::EVENT_ISSUE | wire::EVENT_REQUEUE | wire::EVENT_COMPLETE
+    )
+}
+
+fn category_of(action: u32) -> u32 {
+    match action {
+        wire::EVENT_REQUEUE => category::REQUEUE,
+        wire::EVENT_ISSUE => category::ISSUE,
+        wire::EVENT_COMPLETE => category::COMPLETE,
+        wire::EVENT_SPLIT => 0,
+        _ => category::QUEUE,
+    }
+}
+
+impl super::operation::Operations {
+    /// The categories that follow from an operation's flags, as the kernel's `__blk_add_trace`
+    /// and `blk_add_trace_rq` add them.
+    fn categories(&self, flags: u32, of_request: bool) -> u32 {
+        let masks = self.masks();
+        let name = self.name(flags);
+        let mut found = if flags & 1 != 0 { category::WRITE } else { category::READ };
+        for (mask, category) in [
+            (masks.sync, category::SYNC),
+            (masks.readahead, category::AHEAD),
+            (masks.meta, category::META),
+            (masks.preflush, category::FLUSH),
+            (masks.fua, category::FUA),
+        ] {
+            if flags & mask != 0 {
+                found |= category;
+            }
+        }
+        match name {
+            "discard" | "secure_erase" => found |= category::DISCARD,
+            "flush" => found |= category::FLUSH,
+            _ => {}
+        }
+        if of_request {
+            let private = name.starts_with("drv_") || name.starts_with("scsi_");
+            found |= if private { category::PC } else { category::FS };
+        }
+        found
+    }
+}
