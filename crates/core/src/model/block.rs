@@ -33,16 +33,18 @@ macro_rules! words {
             }
         }
 
-        impl super::table::Cell for $name {
+        impl super::table::Scalar for $name {
             const KIND: super::table::Kind = super::table::Kind::Text;
             #[inline]
-            fn put(&self, column: &mut super::table::Column) {
-                self.name().put(column);
+            fn to_raw(self) -> i64 {
+                self.name().to_raw()
             }
             #[inline]
-            fn take(column: &super::table::Column, row: usize) -> Option<Self> {
-                let name = super::Name::take(column, row)?;
-                Self::ALL.iter().copied().find(|value| value.name() == name)
+            fn from_raw(raw: i64) -> Option<Self> {
+                match usize::try_from(raw) {
+                    $( Ok(index) if index == $name::$variant.name().index() => Some($name::$variant), )+
+                    _ => None,
+                }
             }
         }
     };

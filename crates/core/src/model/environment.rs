@@ -2,60 +2,96 @@
 //! `recording.json`.
 
 use super::loss::Losses;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+
+/// A field of `recording.json`, for the page that documents it.
+#[derive(Clone, Copy, Debug)]
+pub struct Field {
+    /// Its name.
+    pub name: &'static str,
+    /// Its type in Rust.
+    pub kind: &'static str,
+    /// What it holds.
+    pub sentence: &'static str,
+}
+
+/// Defines an object of `recording.json`: each field's comment is its documentation there too. A
+/// field that a recording lacks is read as its default, so that older ones stay readable.
+macro_rules! object {
+    (
+        $(#[doc = $doc:literal])+
+        pub struct $name:ident { $( $(#[doc = $sentence:literal])+ pub $field:ident : $type:ty ),+ $(,)? }
+    ) => {
+        $(#[doc = $doc])+
+        #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+        #[serde(default)]
+        pub struct $name { $( $(#[doc = $sentence])+ pub $field: $type ),+ }
+
+        impl $name {
+            /// Its fields, in order.
+            pub const FIELDS: &'static [$crate::model::environment::Field] = &[$(
+                $crate::model::environment::Field {
+                    name: stringify!($field),
+                    kind: stringify!($type),
+                    sentence: concat!($($sentence),+),
+                }
+            ),+];
+        }
+    };
+}
+pub(super) use object;
 
 /// The version of the recording's layout that this iowhy writes; a reader refuses newer ones.
 pub const FORMAT: u32 = 1;
 
-/// Everything that `recording.json` holds.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Environment {
-    /// The layout's version, [`FORMAT`].
-    pub format: u32,
-    /// The iowhy that wrote it.
-    pub version: String,
-    /// What the data came from: `live`, `blktrace`, `scripted` …
-    pub source: String,
-    /// The host's name.
-    pub host: String,
-    /// The kernel's release, as `uname -r` gives it.
-    pub kernel: String,
-    /// The distribution's own name.
-    pub distribution: String,
-    /// The machine's architecture.
-    pub architecture: String,
-    /// CPUs online.
-    pub cpus: u32,
-    /// Memory of the machine, bytes.
-    pub memory_bytes: u64,
-    /// When the watch began, CLOCK_MONOTONIC nanoseconds.
-    pub start_ns: u64,
-    /// When it ended, CLOCK_MONOTONIC nanoseconds; 0 while it runs.
-    pub end_ns: u64,
-    /// What to add to CLOCK_MONOTONIC to get nanoseconds since 1970.
-    pub realtime_offset_ns: i64,
-    /// Whether the watch ended as planned; false in a recording whose writer died.
-    pub finished: bool,
-    /// Why it ended: `time`, `command`, `signal`, `disk full` …
-    pub ended_by: String,
-    /// The filter that was applied while recording, as the user wrote it.
-    pub filter: String,
-    /// The block devices.
-    pub devices: Vec<Device>,
-    /// The mounted file systems that have a block device or hold one's files.
-    pub mounts: Vec<Mount>,
-    /// Settings of the machine when the watch began, by their path under /proc/sys.
-    pub settings_start: BTreeMap<String, String>,
-    /// The same when it ended.
-    pub settings_end: BTreeMap<String, String>,
-    /// What was lost.
-    pub losses: Losses,
-    /// What watching cost.
-    pub cost: Cost,
-    /// What could not be seen on this machine, a sentence each.
-    pub limits: Vec<String>,
+object! {
+    /// Everything that `recording.json` holds.
+    pub struct Environment {
+        /// The layout's version, [`FORMAT`].
+        pub format: u32,
+        /// The iowhy that wrote it.
+        pub version: String,
+        /// What the data came from: `live`, `blktrace`, `scripted` …
+        pub source: String,
+        /// The host's name.
+        pub host: String,
+        /// The kernel's release, as `uname -r` gives it.
+        pub kernel: String,
+        /// The distribution's own name.
+        pub distribution: String,
+        /// The machine's architecture.
+        pub architecture: String,
+        /// CPUs online.
+        pub cpus: u32,
+        /// Memory of the machine, bytes.
+        pub memory_bytes: u64,
+        /// When the watch began, CLOCK_MONOTONIC nanoseconds.
+        pub start_ns: u64,
+        /// When it ended, CLOCK_MONOTONIC nanoseconds; 0 while it runs.
+        pub end_ns: u64,
+        /// What to add to CLOCK_MONOTONIC to get nanoseconds since 1970.
+        pub realtime_offset_ns: i64,
+        /// Whether the watch ended as planned; false in a recording whose writer died.
+        pub finished: bool,
+        /// Why it ended: `time`, `command`, `signal`, `disk full` …
+        pub ended_by: String,
+        /// The filter that was applied while recording, as the user wrote it.
+        pub filter: String,
+        /// The block devices.
+        pub devices: Vec<Device>,
+        /// The mounted file systems that have a block device or hold one's files.
+        pub mounts: Vec<Mount>,
+        /// Settings of the machine when the watch began, by their path under /proc/sys.
+        pub settings_start: BTreeMap<String, String>,
+        /// The same when it ended.
+        pub settings_end: BTreeMap<String, String>,
+        /// What was lost.
+        pub losses: Losses,
+        /// What watching cost.
+        pub cost: Cost,
+        /// What could not be seen on this machine, a sentence each.
+        pub limits: Vec<String>,
+    }
 }
 
 impl Environment {
@@ -65,74 +101,74 @@ impl Environment {
     }
 }
 
-/// A block device and its settings.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Device {
-    /// The kernel's name.
-    pub name: String,
-    /// The major number.
-    pub major: u32,
-    /// The minor number.
-    pub minor: u32,
-    /// The whole disk's name for a partition.
-    pub partition_of: Option<String>,
-    /// Size in bytes.
-    pub bytes: u64,
-    /// The vendor's model name, where there is one.
-    pub model: Option<String>,
-    /// Whether it has no request queue (zram, device mapper): only bios are seen.
-    pub bio_based: bool,
-    /// Devices that it stands on, by name.
-    pub below: Vec<String>,
-    /// The file behind a loop device.
-    pub backing_file: Option<String>,
-    /// Requests in flight when the watch began: reads and writes, from sysfs.
-    pub in_flight_start: Option<(u64, u64)>,
-    /// The same when it ended.
-    pub in_flight_end: Option<(u64, u64)>,
-    /// /proc/diskstats when the watch began; empty where not read.
-    pub stat_start: Vec<u64>,
-    /// The same when it ended.
-    pub stat_end: Vec<u64>,
-    /// Settings under /sys/block/NAME when the watch began: scheduler, nr_requests …
-    pub settings_start: BTreeMap<String, String>,
-    /// The same when it ended.
-    pub settings_end: BTreeMap<String, String>,
+object! {
+    /// A block device and its settings.
+    pub struct Device {
+        /// The kernel's name.
+        pub name: String,
+        /// The major number.
+        pub major: u32,
+        /// The minor number.
+        pub minor: u32,
+        /// The whole disk's name for a partition.
+        pub partition_of: Option<String>,
+        /// Size in bytes.
+        pub bytes: u64,
+        /// The vendor's model name, where there is one.
+        pub model: Option<String>,
+        /// Whether it has no request queue (zram, device mapper): only bios are seen.
+        pub bio_based: bool,
+        /// Devices that it stands on, by name.
+        pub below: Vec<String>,
+        /// The file behind a loop device.
+        pub backing_file: Option<String>,
+        /// Requests in flight when the watch began: reads and writes, from sysfs.
+        pub in_flight_start: Option<(u64, u64)>,
+        /// The same when it ended.
+        pub in_flight_end: Option<(u64, u64)>,
+        /// /proc/diskstats when the watch began; empty where not read.
+        pub stat_start: Vec<u64>,
+        /// The same when it ended.
+        pub stat_end: Vec<u64>,
+        /// Settings under /sys/block/NAME when the watch began: scheduler, nr_requests …
+        pub settings_start: BTreeMap<String, String>,
+        /// The same when it ended.
+        pub settings_end: BTreeMap<String, String>,
+    }
 }
 
-/// A mounted file system.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Mount {
-    /// The major number of its device as mountinfo gives it (anonymous for btrfs).
-    pub major: u32,
-    /// The minor number.
-    pub minor: u32,
-    /// The part of the file system that is mounted.
-    pub root: String,
-    /// Where it is mounted.
-    pub path: String,
-    /// The type: ext4, xfs, btrfs …
-    pub kind: String,
-    /// What was mounted: a device's path, mostly.
-    pub source: String,
-    /// The mount's and the file system's options, joined.
-    pub options: String,
+object! {
+    /// A mounted file system.
+    pub struct Mount {
+        /// The major number of its device as mountinfo gives it (anonymous for btrfs).
+        pub major: u32,
+        /// The minor number.
+        pub minor: u32,
+        /// The part of the file system that is mounted.
+        pub root: String,
+        /// Where it is mounted.
+        pub path: String,
+        /// The type: ext4, xfs, btrfs …
+        pub kind: String,
+        /// What was mounted: a device's path, mostly.
+        pub source: String,
+        /// The mount's and the file system's options, joined.
+        pub options: String,
+    }
 }
 
-/// What watching cost the machine.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Cost {
-    /// CPU time of iowhy's own process, ns.
-    pub cpu_ns: u64,
-    /// CPU time of its BPF programs, ns, where the kernel counts it.
-    pub bpf_ns: Option<u64>,
-    /// Memory of its BPF maps, bytes.
-    pub map_bytes: u64,
-    /// The largest resident anonymous memory of iowhy's process, bytes.
-    pub memory_bytes: u64,
-    /// CPUs of the machine, to make shares of.
-    pub cpus: u32,
+object! {
+    /// What watching cost the machine.
+    pub struct Cost {
+        /// CPU time of iowhy's own process, ns.
+        pub cpu_ns: u64,
+        /// CPU time of its BPF programs, ns, where the kernel counts it.
+        pub bpf_ns: Option<u64>,
+        /// Memory of its BPF maps, bytes.
+        pub map_bytes: u64,
+        /// The largest resident anonymous memory of iowhy's process, bytes.
+        pub memory_bytes: u64,
+        /// CPUs of the machine, to make shares of.
+        pub cpus: u32,
+    }
 }

@@ -1,25 +1,27 @@
 //! What the watch did not see. Nothing is dropped silently: every loss is a number and a sentence.
 
-use serde::{Deserialize, Serialize};
+use super::environment::object;
 
-/// One kind of loss and how often it happened.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Loss {
-    /// Where it happened, as a short word: `ring`, `in_flight_map`, `paths` …
-    pub place: String,
-    /// How many were lost.
-    pub count: u64,
-    /// What that means for the reader, as half a sentence: "requests that have no record".
-    pub meaning: String,
-    /// Whether whole requests are missing (then totals are too low), or only details of them.
-    pub requests: bool,
+object! {
+    /// One kind of loss and how often it happened.
+    pub struct Loss {
+        /// Where it happened, as a short word: `ring`, `in_flight_map`, `paths` …
+        pub place: String,
+        /// How many were lost.
+        pub count: u64,
+        /// What that means for the reader, as half a sentence: "requests that have no record".
+        pub meaning: String,
+        /// Whether whole requests are missing (then totals are too low), or only details of them.
+        pub requests: bool,
+    }
 }
 
-/// Everything that was lost in one watch.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Losses {
-    /// The kinds with a count above zero.
-    pub items: Vec<Loss>,
+object! {
+    /// Everything that was lost in one watch.
+    pub struct Losses {
+        /// The kinds with a count above zero.
+        pub items: Vec<Loss>,
+    }
 }
 
 impl Losses {

@@ -5,10 +5,33 @@ use rustc_hash::FxHashMap;
 
 /// Words that have the same [`Name`] in every table, so that an enum is its name.
 const RESERVED: &[&str] = &[
-    "", "read", "write", "flush", "discard", "write_zeroes", "secure_erase", "zone", "driver",
-    "other", "readahead", "page_fault", "writeback", "journal", "metadata", "swap", "stacked",
-    "passthrough", "unknown", "complete", "error", "in_flight", "begun_before", "system", "device",
-    "process", "cgroup",
+    "",
+    "read",
+    "write",
+    "flush",
+    "discard",
+    "write_zeroes",
+    "secure_erase",
+    "zone",
+    "driver",
+    "other",
+    "readahead",
+    "page_fault",
+    "writeback",
+    "journal",
+    "metadata",
+    "swap",
+    "stacked",
+    "passthrough",
+    "unknown",
+    "complete",
+    "error",
+    "in_flight",
+    "begun_before",
+    "system",
+    "device",
+    "process",
+    "cgroup",
 ];
 
 /// The name of a reserved word. In a constant, a word that is not reserved does not compile.
@@ -80,7 +103,11 @@ impl Names {
         }
         if self.bytes + text.len() > Self::MAX_BYTES {
             self.refused += 1;
-            return self.index.get(Self::REFUSED).copied().unwrap_or_else(|| self.insert(Self::REFUSED));
+            return self
+                .index
+                .get(Self::REFUSED)
+                .copied()
+                .unwrap_or_else(|| self.insert(Self::REFUSED));
         }
         self.insert(text)
     }

@@ -20,6 +20,19 @@ pub enum Kind {
     Texts,
 }
 
+impl Kind {
+    /// The type's name in SQL.
+    pub fn sql(self) -> &'static str {
+        match self {
+            Kind::Integer => "BIGINT",
+            Kind::Float => "DOUBLE",
+            Kind::Flag => "BOOLEAN",
+            Kind::Text => "VARCHAR",
+            Kind::Texts => "VARCHAR[]",
+        }
+    }
+}
+
 /// The unit of a column's values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
@@ -66,58 +79,148 @@ pub struct ColumnInfo {
     pub sentence: &'static str,
 }
 
-/// The values of one column for many rows.
+/// What the rows of a column hold.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Cells<'a> {
+    /// Every row holds this; `None` is null.
+    Same(Option<i64>),
+    /// One value for each row. `valid` says which rows hold theirs, and is empty where all do; the
+    /// value of a row that holds none is 0.
+    Each {
+        /// One for each row.
+        values: &'a [i64],
+        /// One for each row, or none at all.
+        valid: &'a [bool],
+    },
+    /// One list for each row.
+    Lists {
+        /// The items of all lists, one list after the other.
+        values: &'a [i64],
+        /// Where in `values` each row's list ends.
+        ends: &'a [usize],
+    },
+}
+
+/// The values of one column for many rows, as integers: flags are 0 or 1, floats their bits, texts
+/// their index in [`super::Names`].
+///
+/// Most columns of a busy disk hold one value for a hundred thousand rows, so rows are only
+/// spelled out once two of them differ: until then a column takes no memory and is known to be
+/// constant without looking at it again.
 #[derive(Clone, Debug, Default)]
 pub struct Column {
-    /// Integers, flags (0 or 1), name indexes, or float bits; for lists, all lists' items in a row.
-    pub values: Vec<i64>,
-    /// Which rows hold a value; empty when all do.
-    pub valid: Vec<bool>,
-    /// For lists only: where each row's items end in `values`.
-    pub ends: Vec<usize>,
-    /// How many rows hold none.
-    pub nulls: usize,
+    rows: usize,
+    same: Option<i64>,
+    spelled: bool,
+    values: Vec<i64>,
+    valid: Vec<bool>,
+    ends: Vec<usize>,
 }
 
 impl Column {
-    /// Adds a row that holds `value`.
+    /// Adds rows.
     #[inline]
-    pub fn push(&mut self, value: i64) {
-        if self.nulls > 0 {
-            self.valid.push(true);
+    pub fn extend(&mut self, cells: impl ExactSizeIterator<Item = Option<i64>> + Clone) {
+        let count = cells.len();
+        if !self.spelled {
+            // Without an early exit: this is the common end of it, and the loop has no branch.
+            let mut ahead = cells.clone();
+            let first = if self.rows == 0 { ahead.next() } else { Some(self.same) };
+            let Some(same) = first else { return };
+            if ahead.fold(true, |alike, cell| alike & (cell == same)) {
+                self.same = same;
+                self.rows += count;
+                return;
+            }
+            self.spell_out();
         }
-        self.values.push(value);
-    }
-
-    /// Adds a row that holds nothing.
-    #[inline]
-    pub fn push_null(&mut self) {
-        if self.nulls == 0 {
-            self.valid.resize(self.values.len(), true);
+        let nulls = cells.clone().fold(0, |nulls, cell| nulls + usize::from(cell.is_none()));
+        if nulls > 0 && self.valid.is_empty() {
+            self.valid.resize(self.rows, true);
         }
-        self.nulls += 1;
-        self.valid.push(false);
-        self.values.push(0);
+        if nulls > 0 || !self.valid.is_empty() {
+            self.valid.extend(cells.clone().map(|cell| cell.is_some()));
+        }
+        self.values.extend(cells.map(Option::unwrap_or_default));
+        self.rows += count;
     }
 
-    /// Whether `row` holds a value.
+    #[cold]
+    fn spell_out(&mut self) {
+        self.values.resize(self.rows, self.same.unwrap_or_default());
+        if self.same.is_none() {
+            self.valid.resize(self.rows, false);
+        }
+        self.spelled = true;
+    }
+
+    /// Adds a row; `None` is null.
+    pub fn push(&mut self, cell: Option<i64>) {
+        self.extend(std::iter::once(cell));
+    }
+
+    /// Adds a row that holds a list.
+    pub fn push_list(&mut self, items: impl Iterator<Item = i64>) {
+        self.spelled = true;
+        self.values.extend(items);
+        self.ends.push(self.values.len());
+        self.rows += 1;
+    }
+
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        self.rows
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.rows == 0
+    }
+
+    /// What the rows hold.
+    pub fn cells(&self) -> Cells<'_> {
+        if !self.spelled {
+            Cells::Same(self.same)
+        } else if !self.ends.is_empty() {
+            Cells::Lists { values: &self.values, ends: &self.ends }
+        } else {
+            Cells::Each { values: &self.values, valid: &self.valid }
+        }
+    }
+
+    /// The value of `row`; `None` where it holds none, or where there is no such row.
     #[inline]
-    pub fn is_valid(&self, row: usize) -> bool {
-        self.nulls == 0 || self.valid.get(row).copied().unwrap_or(false)
+    pub fn get(&self, row: usize) -> Option<i64> {
+        if !self.spelled {
+            return self.same;
+        }
+        let valid = self.valid.is_empty() || self.valid.get(row).copied().unwrap_or(false);
+        if valid { self.values.get(row).copied() } else { None }
     }
 
-    /// The raw value of `row`.
-    #[inline]
-    pub fn raw(&self, row: usize) -> Option<i64> {
-        if self.is_valid(row) { self.values.get(row).copied() } else { None }
+    /// The list of `row`; `None` where there is no such row or it holds no list.
+    pub fn list(&self, row: usize) -> Option<&[i64]> {
+        let end = *self.ends.get(row)?;
+        let start = if row == 0 { 0 } else { *self.ends.get(row - 1)? };
+        self.values.get(start..end)
     }
 
-    /// Forgets every row and keeps the memory.
+    /// Bytes of memory that the rows take.
+    pub fn bytes(&self) -> usize {
+        size_of_val(self.values.as_slice()) + self.valid.len() + size_of_val(self.ends.as_slice())
+    }
+
+    /// Forgets every row. The memory is kept for rows like those; a column that held none of its
+    /// own gives it back, so that what is kept never exceeds what was needed at one time.
     pub fn clear(&mut self) {
+        if !self.spelled {
+            *self = Column::default();
+        }
+        self.rows = 0;
+        self.spelled = false;
         self.values.clear();
         self.valid.clear();
         self.ends.clear();
-        self.nulls = 0;
     }
 }
 
@@ -127,92 +230,121 @@ pub trait Cell: Sized {
     const KIND: Kind;
     /// Whether a row may lack it.
     const NULLABLE: bool = false;
-    /// Adds `self` as a row.
-    fn put(&self, column: &mut Column);
+    /// Adds `cells` as rows.
+    fn put<'a>(cells: impl ExactSizeIterator<Item = &'a Self> + Clone, column: &mut Column)
+    where
+        Self: 'a;
     /// Reads a row back; `None` where the row holds nothing or nothing that fits.
     fn take(column: &Column, row: usize) -> Option<Self>;
 }
 
-macro_rules! integer_cells {
-    ($($type:ty),*) => {$(
-        impl Cell for $type {
-            const KIND: Kind = Kind::Integer;
-            #[inline]
-            fn put(&self, column: &mut Column) {
-                column.push(*self as i64);
-            }
-            #[inline]
-            fn take(column: &Column, row: usize) -> Option<Self> {
-                column.raw(row).map(|value| value as $type)
-            }
-        }
-    )*};
+/// A type of which a row holds one value: the integer that stands for it, and back.
+pub trait Scalar: Copy {
+    /// What is stored.
+    const KIND: Kind;
+    /// The integer that stands for it.
+    fn to_raw(self) -> i64;
+    /// What `raw` stands for; `None` where it stands for nothing.
+    fn from_raw(raw: i64) -> Option<Self>;
 }
-integer_cells!(u64, i64, u32, i32);
 
-impl Cell for bool {
-    const KIND: Kind = Kind::Flag;
+impl<T: Scalar> Cell for T {
+    const KIND: Kind = T::KIND;
     #[inline]
-    fn put(&self, column: &mut Column) {
-        column.push(i64::from(*self));
+    fn put<'a>(cells: impl ExactSizeIterator<Item = &'a Self> + Clone, column: &mut Column)
+    where
+        Self: 'a,
+    {
+        column.extend(cells.map(|cell| Some(cell.to_raw())));
     }
     #[inline]
     fn take(column: &Column, row: usize) -> Option<Self> {
-        column.raw(row).map(|value| value != 0)
+        column.get(row).and_then(T::from_raw)
     }
 }
 
-impl Cell for f64 {
-    const KIND: Kind = Kind::Float;
+impl<T: Scalar> Cell for Option<T> {
+    const KIND: Kind = T::KIND;
+    const NULLABLE: bool = true;
     #[inline]
-    fn put(&self, column: &mut Column) {
-        column.push(self.to_bits() as i64);
+    fn put<'a>(cells: impl ExactSizeIterator<Item = &'a Self> + Clone, column: &mut Column)
+    where
+        Self: 'a,
+    {
+        column.extend(cells.map(|cell| cell.map(T::to_raw)));
     }
     #[inline]
     fn take(column: &Column, row: usize) -> Option<Self> {
-        column.raw(row).map(|value| f64::from_bits(value as u64))
-    }
-}
-
-impl Cell for Name {
-    const KIND: Kind = Kind::Text;
-    #[inline]
-    fn put(&self, column: &mut Column) {
-        column.push(self.index() as i64);
-    }
-    #[inline]
-    fn take(column: &Column, row: usize) -> Option<Self> {
-        column.raw(row).map(|value| Name::from_index(value as usize))
+        Some(column.get(row).and_then(T::from_raw))
     }
 }
 
 impl Cell for Vec<Name> {
     const KIND: Kind = Kind::Texts;
-    fn put(&self, column: &mut Column) {
-        column.values.extend(self.iter().map(|name| name.index() as i64));
-        column.ends.push(column.values.len());
+    fn put<'a>(cells: impl ExactSizeIterator<Item = &'a Self> + Clone, column: &mut Column) {
+        cells.for_each(|names| column.push_list(names.iter().map(|name| name.to_raw())));
     }
     fn take(column: &Column, row: usize) -> Option<Self> {
-        let end = *column.ends.get(row)?;
-        let start = if row == 0 { 0 } else { *column.ends.get(row - 1)? };
-        let items = column.values.get(start..end)?;
-        Some(items.iter().map(|value| Name::from_index(*value as usize)).collect())
+        column.list(row)?.iter().map(|raw| Name::from_raw(*raw)).collect()
     }
 }
 
-impl<T: Cell> Cell for Option<T> {
-    const KIND: Kind = T::KIND;
-    const NULLABLE: bool = true;
-    #[inline]
-    fn put(&self, column: &mut Column) {
-        match self {
-            Some(value) => value.put(column),
-            None => column.push_null(),
+macro_rules! integers {
+    ($($type:ty: $from:expr),* $(,)?) => {$(
+        impl Scalar for $type {
+            const KIND: Kind = Kind::Integer;
+            #[inline]
+            fn to_raw(self) -> i64 {
+                self as i64
+            }
+            #[inline]
+            fn from_raw(raw: i64) -> Option<Self> {
+                $from(raw)
+            }
         }
+    )*};
+}
+integers! {
+    // Numbers above i64::MAX wrap on disk, and back here.
+    u64: |raw| Some(raw as u64),
+    i64: Some,
+    u32: |raw| u32::try_from(raw).ok(),
+    i32: |raw| i32::try_from(raw).ok(),
+}
+
+impl Scalar for bool {
+    const KIND: Kind = Kind::Flag;
+    #[inline]
+    fn to_raw(self) -> i64 {
+        i64::from(self)
     }
     #[inline]
-    fn take(column: &Column, row: usize) -> Option<Self> {
-        Some(T::take(column, row))
+    fn from_raw(raw: i64) -> Option<Self> {
+        Some(raw != 0)
+    }
+}
+
+impl Scalar for f64 {
+    const KIND: Kind = Kind::Float;
+    #[inline]
+    fn to_raw(self) -> i64 {
+        self.to_bits() as i64
+    }
+    #[inline]
+    fn from_raw(raw: i64) -> Option<Self> {
+        Some(f64::from_bits(raw as u64))
+    }
+}
+
+impl Scalar for Name {
+    const KIND: Kind = Kind::Text;
+    #[inline]
+    fn to_raw(self) -> i64 {
+        self.index() as i64
+    }
+    #[inline]
+    fn from_raw(raw: i64) -> Option<Self> {
+        Some(Name::from_index(raw as usize))
     }
 }
 
@@ -224,8 +356,8 @@ pub trait Table: Sized {
     const SENTENCE: &'static str;
     /// Its columns, in order.
     const COLUMNS: &'static [ColumnInfo];
-    /// Adds `self` as a row to `columns`, which has one entry for each of [`Table::COLUMNS`].
-    fn put(&self, columns: &mut [Column]);
+    /// Adds `rows` to `columns`, which has one entry for each of [`Table::COLUMNS`].
+    fn put(rows: &[Self], columns: &mut [Column]);
     /// Reads a row back; `None` where a column that may not be null holds nothing.
     fn take(columns: &[Column], row: usize) -> Option<Self>;
 }
@@ -238,6 +370,10 @@ pub struct Columns {
 }
 
 impl Columns {
+    /// Rows that are turned into columns together. Each column walks over them anew, so they must
+    /// still be in the first-level cache when the last column does.
+    const TOGETHER: usize = 64;
+
     /// No rows of `T`.
     pub fn of<T: Table>() -> Columns {
         Columns { columns: vec![Column::default(); T::COLUMNS.len()], rows: 0 }
@@ -248,16 +384,17 @@ impl Columns {
         Columns { columns, rows }
     }
 
-    /// Adds a row.
-    #[inline]
-    pub fn push<T: Table>(&mut self, row: &T) {
-        row.put(&mut self.columns);
-        self.rows += 1;
+    /// Adds rows.
+    pub fn extend<T: Table>(&mut self, rows: &[T]) {
+        for together in rows.chunks(Self::TOGETHER) {
+            T::put(together, &mut self.columns);
+        }
+        self.rows += rows.len();
     }
 
     /// Reads a row back.
     pub fn get<T: Table>(&self, row: usize) -> Option<T> {
-        T::take(&self.columns, row)
+        if row < self.rows { T::take(&self.columns, row) } else { None }
     }
 
     /// How many rows there are.
@@ -275,7 +412,12 @@ impl Columns {
         &self.columns
     }
 
-    /// Forgets every row and keeps the memory.
+    /// Bytes of memory that the rows take.
+    pub fn bytes(&self) -> usize {
+        self.columns.iter().map(Column::bytes).sum()
+    }
+
+    /// Forgets every row; see [`Column::clear`].
     pub fn clear(&mut self) {
         self.columns.iter_mut().for_each(Column::clear);
         self.rows = 0;
@@ -310,11 +452,11 @@ macro_rules! table {
                 } ),+
             ];
 
-            #[inline]
-            fn put(&self, columns: &mut [$crate::model::table::Column]) {
+            fn put(rows: &[Self], columns: &mut [$crate::model::table::Column]) {
                 let mut columns = columns.iter_mut();
                 $( if let Some(column) = columns.next() {
-                    $crate::model::table::Cell::put(&self.$field, column);
+                    let cells = rows.iter().map(|row| &row.$field);
+                    <$type as $crate::model::table::Cell>::put(cells, column);
                 } )+
             }
 

@@ -292,22 +292,21 @@ fn row_of<T: Table>(row: &Row, names: &mut Names) -> Result<T> {
 
 fn cell(kind: Kind, field: &Field, names: &mut Names) -> Column {
     let mut column = Column::default();
-    let name = |field: &Field, names: &mut Names| match field {
+    let mut name = |field: &Field| match field {
         Field::Str(text) => names.intern(text).index() as i64,
         other => panic!("not a text: {other:?}"),
     };
     match (kind, field) {
-        (_, Field::Null) => column.push_null(),
-        (Kind::Integer, Field::Long(value)) => column.push(*value),
-        (Kind::Integer, Field::Int(value)) => column.push(i64::from(*value)),
-        (Kind::Integer, Field::ULong(value)) => column.push(*value as i64),
-        (Kind::Integer, Field::UInt(value)) => column.push(i64::from(*value)),
-        (Kind::Float, Field::Double(value)) => column.push(value.to_bits() as i64),
-        (Kind::Flag, Field::Bool(value)) => column.push(i64::from(*value)),
-        (Kind::Text, field) => column.push(name(field, names)),
+        (_, Field::Null) => column.push(None),
+        (Kind::Integer, Field::Long(value)) => column.push(Some(*value)),
+        (Kind::Integer, Field::Int(value)) => column.push(Some(i64::from(*value))),
+        (Kind::Integer, Field::ULong(value)) => column.push(Some(*value as i64)),
+        (Kind::Integer, Field::UInt(value)) => column.push(Some(i64::from(*value))),
+        (Kind::Float, Field::Double(value)) => column.push(Some(value.to_bits() as i64)),
+        (Kind::Flag, Field::Bool(value)) => column.push(Some(i64::from(*value))),
+        (Kind::Text, field) => column.push(Some(name(field))),
         (Kind::Texts, Field::ListInternal(list)) => {
-            column.values.extend(list.elements().iter().map(|item| name(item, names)));
-            column.ends.push(column.values.len());
+            column.push_list(list.elements().iter().map(name));
         }
         (kind, field) => panic!("{field:?} in a column of {kind:?}"),
     }

@@ -1,0 +1,252 @@
+//! One segment's rows, a few thousand at a time, as columns.
+//!
+//! Columns are found by name, so that a segment with more of them, or with fewer that may be null,
+//! reads as well; one that another program rewrote does too, if it kept names and types.
+//!
+//! What does not belong here: which segment comes next (see [`super::reader`]).
+
+use super::error::{Cause, Error};
+use super::segment::is_whole;
+use super::tables::TableInfo;
+use crate::model::table::{Column, ColumnInfo, Columns, Kind, Scalar};
+use crate::model::{Name, Names};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    ArrowPrimitiveType, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type,
+    UInt16Type, UInt32Type, UInt64Type,
+};
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
+    ParquetRecordBatchReaderBuilder,
+};
+use std::fs::File;
+use std::io::ErrorKind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Rows that are read together: enough to share the cost of a step, few enough to stay small.
+const TOGETHER: usize = 8 << 10;
+
+/// Why a segment gives no more rows.
+pub(super) enum Problem {
+    /// It is not as it was written: the others are worth reading.
+    Damaged(Cause),
+    /// It cannot be what the recording needs: nothing that follows would make sense.
+    Refused(Error),
+}
+
+impl<E: Into<Cause>> From<E> for Problem {
+    fn from(error: E) -> Problem {
+        Problem::Damaged(error.into())
+    }
+}
+
+/// Reads one segment from its first row to its last.
+pub(super) struct Cursor {
+    file: File,
+    metadata: ArrowReaderMetadata,
+    columns: Vec<Reading>,
+    group: usize,
+    batches: Option<ParquetRecordBatchReader>,
+}
+
+/// How one column is read.
+struct Reading {
+    info: &'static ColumnInfo,
+    /// Where in the file's schema it stands; `None` where the file does not have it.
+    root: Option<usize>,
+    /// The dictionary seen last, and its texts' names.
+    dictionary: Option<(ArrayRef, Vec<Option<Name>>)>,
+}
+
+impl Cursor {
+    /// Opens the segment `path` of `table`; `None` where there is none.
+    pub(super) fn open(path: &Path, table: &TableInfo) -> Result<Option<Cursor>, Problem> {
+        let file = match File::open(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            file => file.map_err(|error| Problem::Refused(Error::read(path, error)))?,
+        };
+        if !is_whole(&file)? {
+            return Err(Cause::Parquet("it is not as it was written".to_owned()).into());
+        }
+        guarded(|| {
+            let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+            let found = ArrowReaderMetadata::load(&file, options.clone())?;
+            let columns = table.columns.iter().map(|info| reading(info, found.schema(), path));
+            let columns = columns.collect::<Result<_, _>>().map_err(Problem::Refused)?;
+            let options = options.with_schema(with_dictionaries(found.schema()));
+            let metadata = ArrowReaderMetadata::try_new(found.metadata().clone(), options)?;
+            Ok(Some(Cursor { file, metadata, columns, group: 0, batches: None }))
+        })
+    }
+
+    /// The next rows; `None` behind the last. After a problem the cursor is of no more use.
+    pub(super) fn next(&mut self, names: &mut Names) -> Result<Option<Columns>, Problem> {
+        guarded(|| {
+            loop {
+                if let Some(batch) = self.batches.as_mut().and_then(Iterator::next) {
+                    return Ok(Some(self.columns(&batch.map_err(parquet_error)?, names)?));
+                }
+                if self.group == self.metadata.metadata().num_row_groups() {
+                    return Ok(None);
+                }
+                self.batches = Some(self.open_group()?);
+                self.group += 1;
+            }
+        })
+    }
+
+    /// Groups are read one by one: each has dictionaries of its own.
+    fn open_group(&self) -> Result<ParquetRecordBatchReader, Problem> {
+        let roots = self.columns.iter().filter_map(|column| column.root);
+        let mask = ProjectionMask::roots(self.metadata.parquet_schema(), roots);
+        let file = self.file.try_clone()?;
+        Ok(ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
+            .with_row_groups(vec![self.group])
+            .with_projection(mask)
+            .with_batch_size(TOGETHER)
+            .build()?)
+    }
+
+    fn columns(&mut self, batch: &RecordBatch, names: &mut Names) -> Result<Columns, Problem> {
+        let mut columns = Vec::with_capacity(self.columns.len());
+        for reading in &mut self.columns {
+            let mut column = Column::default();
+            match batch.column_by_name(reading.info.name) {
+                Some(array) => reading.column(array, names, &mut column)?,
+                None => column.extend(std::iter::repeat_n(None, batch.num_rows())),
+            }
+            columns.push(column);
+        }
+        Ok(Columns::from_parts(columns, batch.num_rows()))
+    }
+}
+
+/// The crate that reads Parquet is not proof against every file that somebody may construct: a
+/// panic in it is a damaged segment, not the end of the report.
+fn guarded<T>(work: impl FnOnce() -> Result<T, Problem>) -> Result<T, Problem> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+        Err(Cause::Parquet("the Parquet library failed on it".to_owned()).into())
+    })
+}
+
+fn parquet_error(error: arrow_schema::ArrowError) -> Problem {
+    Cause::Parquet(error.to_string()).into()
+}
+
+fn reading(info: &'static ColumnInfo, schema: &Schema, path: &Path) -> Result<Reading, Error> {
+    let wrong = |why| Error::Column { path: path.into(), column: info.name, why };
+    let root = schema.index_of(info.name).ok();
+    match root.map(|root| schema.field(root).data_type()) {
+        None if !info.nullable => Err(wrong("is missing".to_owned())),
+        Some(found) if !fits(info.kind, found) => {
+            Err(wrong(format!("holds {found}, not {}", info.kind.sql())))
+        }
+        _ => Ok(Reading { info, root, dictionary: None }),
+    }
+}
+
+fn fits(kind: Kind, found: &DataType) -> bool {
+    match kind {
+        Kind::Integer => found.is_integer(),
+        Kind::Float => *found == DataType::Float64,
+        Kind::Flag => *found == DataType::Boolean,
+        Kind::Text => *found == DataType::Utf8,
+        Kind::Texts => {
+            matches!(found, DataType::List(item) if *item.data_type() == DataType::Utf8)
+        }
+    }
+}
+
+/// The same schema with texts as keys into the dictionaries that they are stored with: each text is
+/// then looked at once, not in every row.
+fn with_dictionaries(schema: &SchemaRef) -> SchemaRef {
+    let fields = schema.fields().iter().map(|field| match field.data_type() {
+        DataType::Utf8 => {
+            let keys = DataType::Dictionary(DataType::Int32.into(), DataType::Utf8.into());
+            Arc::new(Field::new(field.name(), keys, field.is_nullable()))
+        }
+        _ => field.clone(),
+    });
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+}
+
+impl Reading {
+    fn column(
+        &mut self,
+        array: &ArrayRef,
+        names: &mut Names,
+        column: &mut Column,
+    ) -> Result<(), Problem> {
+        let read = match self.info.kind {
+            Kind::Integer => integers(array, column),
+            Kind::Float => array.as_primitive_opt::<Float64Type>().map(|array| {
+                let cell = |row| array.is_valid(row).then(|| array.value(row).to_raw());
+                column.extend((0..array.len()).map(cell));
+            }),
+            Kind::Flag => array.as_boolean_opt().map(|array| {
+                let cell = |row| array.is_valid(row).then(|| array.value(row).to_raw());
+                column.extend((0..array.len()).map(cell));
+            }),
+            Kind::Text => self.texts(array, names, column),
+            Kind::Texts => lists(array, names, column),
+        };
+        read.ok_or_else(|| {
+            Cause::Parquet(format!("the column {} changes its type", self.info.name)).into()
+        })
+    }
+
+    fn texts(&mut self, array: &ArrayRef, names: &mut Names, column: &mut Column) -> Option<()> {
+        let array = array.as_dictionary_opt::<Int32Type>()?;
+        let known = self.dictionary.take().filter(|known| Arc::ptr_eq(&known.0, array.values()));
+        let (values, texts) = match known {
+            Some(known) => known,
+            None => {
+                let texts = array.values().as_string_opt::<i32>()?;
+                let names = texts.iter().map(|text| text.map(|text| names.intern(text)));
+                (array.values().clone(), names.collect())
+            }
+        };
+        let keys = array.keys();
+        let cell = |row| {
+            let key = keys.is_valid(row).then(|| keys.value(row))?;
+            texts.get(usize::try_from(key).ok()?).copied()?.map(Scalar::to_raw)
+        };
+        column.extend((0..keys.len()).map(cell));
+        self.dictionary = Some((values, texts));
+        Some(())
+    }
+}
+
+fn integers(array: &ArrayRef, column: &mut Column) -> Option<()> {
+    macro_rules! any_of {
+        ($($type:ty),*) => {
+            match array.data_type() {
+                $( found if *found == <$type>::DATA_TYPE => {
+                    let array = array.as_primitive_opt::<$type>()?;
+                    column.extend((0..array.len()).map(|row| {
+                        array.is_valid(row).then(|| array.value(row) as i64)
+                    }));
+                    Some(())
+                } )*
+                _ => None,
+            }
+        };
+    }
+    any_of!(
+        Int64Type, Int32Type, UInt64Type, UInt32Type, Int16Type, UInt16Type, Int8Type, UInt8Type
+    )
+}
+
+fn lists(array: &ArrayRef, names: &mut Names, column: &mut Column) -> Option<()> {
+    for list in array.as_list_opt::<i32>()?.iter() {
+        let list = list.unwrap_or_else(|| arrow_array::new_empty_array(&DataType::Utf8));
+        let texts = list.as_string_opt::<i32>()?;
+        column.push_list(texts.iter().flatten().map(|text| names.intern(text).to_raw()));
+    }
+    Some(())
+}

@@ -1,0 +1,194 @@
+//! What can go wrong with a recording, with the file it happened to and what to do about it.
+
+use crate::model::environment::FORMAT;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a recording cannot be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The directory for a new recording holds something already.
+    #[error("failed to create the recording {path}: it exists and is not empty", path = path.display())]
+    NotEmpty {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The directory for a new recording cannot be made.
+    #[error("failed to create the recording {path}: {source}", path = path.display())]
+    Create {
+        /// The directory, or the file in it that could not be made.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A part of the recording cannot be written.
+    #[error("failed to write {path}: {cause}", path = path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What was said about it.
+        cause: Cause,
+    },
+    /// The recording ended at an earlier error.
+    #[error("failed to add to the recording {path}: writing it failed before", path = path.display())]
+    Ended {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// It is something else, or nothing at all.
+    #[error("failed to open the recording {path}: {why}", path = path.display())]
+    NotARecording {
+        /// What was opened.
+        path: PathBuf,
+        /// What it is instead.
+        why: &'static str,
+    },
+    /// A part of the recording cannot be read.
+    #[error("failed to read {path}: {source}", path = path.display())]
+    Read {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// `recording.json` is cut short, or something else is wrong with it.
+    #[error("failed to read {path}: {cause}", path = path.display())]
+    Manifest {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        cause: String,
+    },
+    /// A later iowhy wrote it in a way that this one does not know.
+    #[error(
+        "failed to open the recording {path}: its format is {found} (written by iowhy {writer}), \
+         and this iowhy {own} knows formats up to {FORMAT}",
+        path = path.display(), own = env!("CARGO_PKG_VERSION")
+    )]
+    Newer {
+        /// The directory.
+        path: PathBuf,
+        /// The format that it says it has.
+        found: u32,
+        /// The version that wrote it.
+        writer: String,
+    },
+    /// A segment lacks a column that every row needs, or the column holds something else.
+    #[error("failed to read {path}: the column {column} {why}", path = path.display())]
+    Column {
+        /// The segment.
+        path: PathBuf,
+        /// The column.
+        column: &'static str,
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
+impl Error {
+    /// What the user can do about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Error::NotEmpty { .. } => Some("name a directory that does not exist yet, or empty it"),
+            Error::Create { source, .. } => create_hint(source.kind()),
+            Error::Write { cause, .. } if cause.is_full() => {
+                Some("free some space, or record to another disk; what was written before is whole")
+            }
+            Error::Write { .. } | Error::Ended { .. } => Some("what was written before is whole"),
+            Error::NotARecording { .. } => {
+                Some("give the directory that `iowhy record` wrote; it holds recording.json")
+            }
+            Error::Read { source, .. } => read_hint(source.kind()),
+            Error::Manifest { .. } => {
+                Some("the tables beside it can be read on their own, with DuckDB for instance")
+            }
+            Error::Newer { .. } => Some("read it with the iowhy that wrote it, or a later one"),
+            Error::Column { .. } => {
+                Some("this segment was not written by iowhy, or was changed since: move it away")
+            }
+        }
+    }
+
+    /// Whether it is for want of space.
+    pub fn is_full(&self) -> bool {
+        match self {
+            Error::Create { source, .. } => is_full(source),
+            Error::Write { cause, .. } => cause.is_full(),
+            _ => false,
+        }
+    }
+
+    pub(super) fn create(path: &Path, source: io::Error) -> Error {
+        Error::Create { path: path.to_owned(), source }
+    }
+
+    pub(super) fn write(path: &Path, cause: impl Into<Cause>) -> Error {
+        Error::Write { path: path.to_owned(), cause: cause.into() }
+    }
+
+    pub(super) fn read(path: &Path, source: io::Error) -> Error {
+        Error::Read { path: path.to_owned(), source }
+    }
+}
+
+fn create_hint(kind: io::ErrorKind) -> Option<&'static str> {
+    match kind {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            Some("name a directory that you may write to")
+        }
+        io::ErrorKind::NotFound => Some("make the directory that it should stand in first"),
+        io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
+            Some("a file is in the way: name another directory")
+        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            Some("free some space, or record to another disk")
+        }
+        _ => None,
+    }
+}
+
+fn read_hint(kind: io::ErrorKind) -> Option<&'static str> {
+    match kind {
+        io::ErrorKind::PermissionDenied => {
+            Some("a recording belongs to whoever made it: read it as that user, or with sudo")
+        }
+        io::ErrorKind::NotFound => Some("check the path; `iowhy record -o DIR` names it"),
+        _ => None,
+    }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+    )
+}
+
+/// What the system or the Parquet library said.
+#[derive(Debug, thiserror::Error)]
+pub enum Cause {
+    /// The system.
+    #[error("{0}")]
+    System(#[from] io::Error),
+    /// The Parquet library.
+    #[error("{0}")]
+    Parquet(String),
+}
+
+impl Cause {
+    fn is_full(&self) -> bool {
+        matches!(self, Cause::System(error) if is_full(error))
+    }
+}
+
+impl From<parquet::errors::ParquetError> for Cause {
+    fn from(error: parquet::errors::ParquetError) -> Cause {
+        match error {
+            parquet::errors::ParquetError::External(inner) => match inner.downcast::<io::Error>() {
+                Ok(error) => Cause::System(*error),
+                Err(other) => Cause::Parquet(other.to_string()),
+            },
+            other => Cause::Parquet(other.to_string()),
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! A recording as a [`Source`]: round by round, a few thousand rows at a time, so that memory does
+//! not grow with the recording.
+//!
+//! What does not belong here: files of one round (see [`super::round`]), Parquet.
+
+use super::error::Error;
+use super::manifest;
+use super::round::Round;
+use super::segment::number;
+use super::tables::TABLES;
+use crate::model::{Environment, Names, Request};
+use crate::source::{Batch, Progress, Source};
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Reads a recording.
+pub struct Reader {
+    directory: PathBuf,
+    environment: Environment,
+    /// The numbers of the rounds that are left.
+    rounds: BTreeSet<u32>,
+    round: Option<Round>,
+    /// The latest time that a row speaks of, CLOCK_MONOTONIC nanoseconds.
+    last_ns: u64,
+}
+
+impl Reader {
+    /// Opens the recording `directory`. One that is still being written gives what is closed now.
+    ///
+    /// # Errors
+    /// When it is not a recording, of a later format, or cannot be read.
+    pub fn open(directory: &Path) -> Result<Reader, Error> {
+        let environment = manifest::read(directory)?;
+        let mut rounds = BTreeSet::new();
+        for table in TABLES {
+            rounds.append(&mut numbers(&directory.join(table.name))?);
+        }
+        let directory = directory.to_owned();
+        Ok(Reader { directory, environment, rounds, round: None, last_ns: 0 })
+    }
+}
+
+/// The numbers of one table's segments; none where the table has no folder.
+fn numbers(folder: &Path) -> Result<BTreeSet<u32>, Error> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
+        entries => entries.map_err(|error| Error::read(folder, error))?,
+    };
+    let mut numbers = BTreeSet::new();
+    for entry in entries {
+        let name = entry.map_err(|error| Error::read(folder, error))?.file_name();
+        numbers.extend(name.to_str().and_then(number));
+    }
+    Ok(numbers)
+}
+
+impl Source for Reader {
+    type Error = Error;
+
+    fn fill(&mut self, batch: &mut Batch, names: &mut Names) -> Result<Progress, Error> {
+        let losses = &mut self.environment.losses;
+        let round = match &mut self.round {
+            Some(round) => round,
+            None => {
+                let Some(number) = self.rounds.pop_first() else {
+                    self.close();
+                    return Ok(Progress::Done);
+                };
+                self.round.insert(Round::open(&self.directory, number, losses)?)
+            }
+        };
+        let before = [batch.requests.len(), batch.samples.len(), batch.events.len()];
+        if !round.next(batch, names, losses)? {
+            self.round = None;
+        }
+        self.last_ns = self.last_ns.max(latest(batch, before));
+        Ok(Progress::More)
+    }
+
+    fn environment(&self) -> &Environment {
+        &self.environment
+    }
+}
+
+impl Reader {
+    /// A watch that was killed has no end of its own: it ended with the last that it saw.
+    fn close(&mut self) {
+        if self.environment.end_ns == 0 {
+            self.environment.end_ns = self.last_ns.max(self.environment.start_ns);
+        }
+    }
+}
+
+/// The latest time in `batch`, but for its first `before` requests, samples and events.
+fn latest(batch: &Batch, before: [usize; 3]) -> u64 {
+    let [requests, samples, events] = before;
+    let requests = batch.requests.iter().skip(requests).map(end);
+    let samples = batch.samples.iter().skip(samples).map(|sample| sample.time_ns);
+    let events = batch.events.iter().skip(events).map(|event| event.time_ns);
+    requests.chain(samples).chain(events).max().unwrap_or(0)
+}
+
+/// When a request was last heard of.
+fn end(request: &Request) -> u64 {
+    request.start_ns.saturating_add(request.q2c_ns.unwrap_or(0))
+}

@@ -1,0 +1,110 @@
+//! The page that documents a recording, made from the definitions that write and read it.
+//!
+//! What does not belong here: any column's or field's own words; they stand where it is defined.
+
+use super::tables::{TABLES, TableInfo};
+use crate::model::environment::{Cost, Device, Environment, FORMAT, Field, Mount};
+use crate::model::loss::{Loss, Losses};
+use crate::model::table::ColumnInfo;
+
+/// `docs/recording.md`: every table with its columns, and what `recording.json` holds.
+pub fn reference() -> String {
+    let mut page = INTRODUCTION.replace("{format}", &FORMAT.to_string());
+    TABLES.iter().for_each(|info| table(info, &mut page));
+    page += "## recording.json\n";
+    for (title, fields) in [
+        ("The recording", Environment::FIELDS),
+        ("`Device`", Device::FIELDS),
+        ("`Mount`", Mount::FIELDS),
+        ("`Losses`", Losses::FIELDS),
+        ("`Loss`", Loss::FIELDS),
+        ("`Cost`", Cost::FIELDS),
+    ] {
+        object(title, fields, &mut page);
+    }
+    page
+}
+
+const INTRODUCTION: &str = "\
+# What a recording holds
+
+<!-- Made from the definitions in crates/core; a test compares. Do not edit. -->
+
+`iowhy record -o DIR` writes a directory that its owner alone may read: `recording.json`, and one
+folder of Parquet segments for each table. DuckDB, pandas, Polars and Spark read it as it is:
+
+```sql
+SELECT device, operation, count(*), quantile_cont(q2c_ns, 0.99) / 1e6 AS p99_ms
+FROM 'DIR/requests/*.parquet' GROUP BY ALL ORDER BY p99_ms DESC;
+
+SELECT file, sum(part.bytes) AS bytes, sum(q2c_ns * part.bytes / request.bytes) / 1e9 AS seconds
+FROM 'DIR/requests/*.parquet' AS request
+JOIN 'DIR/request_parts/*.parquet' AS part USING (request_id)
+WHERE request.bytes > 0
+GROUP BY file ORDER BY seconds DESC LIMIT 20;
+```
+
+- This is format {format}. Column names stand, and more may be added; a recording of an older format stays
+  readable. A reader refuses a newer format by its number in `recording.json`. A word that is new in
+  a column of fixed words (`origin`, for one) makes a new format too.
+- Segment N of every table was ended at the same time, every few seconds. A segment gets its name
+  once it is whole, so what is there is complete; a crash loses the last seconds. The parts of
+  segment N of `requests` are in segment N of `request_parts`, in the same order.
+- Integers are signed 64-bit. Times are nanoseconds of CLOCK_MONOTONIC; add `realtime_offset_ns` of
+  `recording.json` for nanoseconds since 1970. A sector is 512 bytes.
+- Null means not known or not applicable, never zero. A *censored* request (`status`) had begun before
+  the watch or had not ended with it: its times are lower bounds.
+- Texts are what the kernel and programs gave, with control characters as they were: escape them
+  before they reach a terminal.
+- Each segment carries the sentences below as key-value metadata (`SELECT * FROM
+  parquet_kv_metadata('DIR/requests/*.parquet')`), and behind its first four bytes a checksum, by
+  which iowhy tells a damaged segment from a whole one.
+
+";
+
+fn table(info: &TableInfo, page: &mut String) {
+    let TableInfo { name, sentence, columns } = info;
+    *page += &format!("## {name}\n\n{}\n\n", joined(sentence));
+    *page += "| column | type | unit | null | what it is |\n|---|---|---|---|---|\n";
+    for ColumnInfo { name, kind, nullable, unit, sentence } in *columns {
+        let (kind, unit) = (kind.sql(), unit.symbol());
+        let null = if *nullable { "yes" } else { "" };
+        *page += &format!("| `{name}` | {kind} | {unit} | {null} | {} |\n", cell(sentence));
+    }
+    page.push('\n');
+}
+
+fn object(title: &str, fields: &[Field], page: &mut String) {
+    *page += &format!("\n### {title}\n\n| field | type | what it is |\n|---|---|---|\n");
+    for Field { name, kind, sentence } in fields {
+        *page += &format!("| `{name}` | {} | {} |\n", json(kind), cell(&joined(sentence)));
+    }
+}
+
+/// A comment's lines as one, without its links to code.
+fn joined(comment: &str) -> String {
+    let words = comment.split_whitespace().collect::<Vec<_>>().join(" ");
+    words.replace("[`", "`").replace("`]", "`")
+}
+
+/// A text as it may stand in a cell of a Markdown table.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}
+
+/// What a Rust type is in JSON.
+fn json(kind: &str) -> String {
+    let inside = |outer: &str| kind.strip_prefix(outer)?.strip_suffix('>');
+    match kind {
+        "String" => "text".to_owned(),
+        "bool" => "true or false".to_owned(),
+        "u32" | "u64" | "i64" => "integer".to_owned(),
+        "(u64, u64)" => "[integer, integer]".to_owned(),
+        "BTreeMap<String, String>" => "object of texts".to_owned(),
+        other => match (inside("Vec<"), inside("Option<")) {
+            (Some(item), _) => format!("list of {}", json(item)),
+            (_, Some(value)) => format!("{} or null", json(value)),
+            _ => format!("`{other}`"),
+        },
+    }
+}

@@ -1,0 +1,189 @@
+//! A round: segment N of every table, which the writer ended together. Part rows stand in the order
+//! of their requests, so the two files are read side by side and joined as they come.
+//!
+//! A damaged file costs its own rows and no more; what that is stands in the losses.
+//!
+//! What does not belong here: the order of rounds (see [`super::reader`]).
+
+use super::cursor::{Cursor, Problem};
+use super::error::Error;
+use super::segment::file_name;
+use super::tables::{Rows, TABLES, TableInfo, rows_mut};
+use crate::model::loss::{Loss, Losses};
+use crate::model::table::{Cell, Columns, Table};
+use crate::model::{Names, Request, RequestPart};
+use crate::source::Batch;
+use std::collections::VecDeque;
+use std::path::Path;
+
+const PARTS: TableInfo = TableInfo::of::<RequestPart>();
+
+/// Parts that one request may have; more is damage, and would have no bound.
+const MOST_PARTS: usize = 1 << 16;
+
+/// What is left to read of one round.
+pub(super) struct Round {
+    number: u32,
+    /// The tables but for the parts, by their position in [`TABLES`].
+    cursors: VecDeque<(usize, Cursor)>,
+    parts: Option<Cursor>,
+    parts_ahead: VecDeque<RequestPart>,
+    /// Why there are no requests, or not all of them.
+    damage: Option<String>,
+}
+
+impl Round {
+    /// Opens the segments `number` of the recording `directory`.
+    pub(super) fn open(directory: &Path, number: u32, losses: &mut Losses) -> Result<Round, Error> {
+        let mut round = Round {
+            number,
+            cursors: VecDeque::new(),
+            parts: None,
+            parts_ahead: VecDeque::new(),
+            damage: None,
+        };
+        for (index, table) in TABLES.iter().enumerate().rev() {
+            let path = directory.join(table.name).join(file_name(number));
+            match Cursor::open(&path, table) {
+                Ok(cursor) if table.name == RequestPart::NAME => round.parts = cursor,
+                Ok(cursor) => round.cursors.extend(cursor.map(|cursor| (index, cursor))),
+                Err(problem) => round.damaged(table, problem, losses)?,
+            }
+        }
+        Ok(round)
+    }
+
+    /// Adds the next rows to `batch`; false when there are none left.
+    pub(super) fn next(
+        &mut self,
+        batch: &mut Batch,
+        names: &mut Names,
+        losses: &mut Losses,
+    ) -> Result<bool, Error> {
+        let Some((index, cursor)) = self.cursors.front_mut() else {
+            self.finish(names, losses)?;
+            return Ok(false);
+        };
+        let (index, read) = (*index, cursor.next(names));
+        let (Some(table), Some(rows)) = (TABLES.get(index), rows_mut(batch).nth(index)) else {
+            return Ok(false);
+        };
+        match read {
+            Ok(Some(columns)) => {
+                let first = rows.count();
+                take(table, &columns, rows, losses);
+                if table.name == Request::NAME {
+                    self.join(&columns, first, batch, names, losses)?;
+                }
+            }
+            Ok(None) => _ = self.cursors.pop_front(),
+            Err(problem) => {
+                self.cursors.pop_front();
+                self.damaged(table, problem, losses)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Adds the parts of the requests of `columns`, of which those that could be read are in
+    /// `batch` from `first` on. The others' parts go with them.
+    fn join(
+        &mut self,
+        columns: &Columns,
+        first: usize,
+        batch: &mut Batch,
+        names: &mut Names,
+        losses: &mut Losses,
+    ) -> Result<(), Error> {
+        let place = Request::COLUMNS.iter().position(|column| column.name == "request_id");
+        let Some(ids) = place.and_then(|place| columns.columns().get(place)) else { return Ok(()) };
+        let mut requests = batch.requests.iter().skip(first).peekable();
+        for id in (0..ids.len()).filter_map(|row| u64::take(ids, row)) {
+            let kept = requests.next_if(|request| request.request_id == id).is_some();
+            for _ in 0..MOST_PARTS {
+                if self.next_part(names, losses)?.map(|part| part.request_id) != Some(id) {
+                    break;
+                }
+                let part = self.parts_ahead.pop_front();
+                batch.parts.extend(part.filter(|_| kept));
+            }
+        }
+        Ok(())
+    }
+
+    /// The part that comes next, which stays ahead.
+    fn next_part(
+        &mut self,
+        names: &mut Names,
+        losses: &mut Losses,
+    ) -> Result<Option<&RequestPart>, Error> {
+        while self.parts_ahead.is_empty()
+            && let Some(cursor) = &mut self.parts
+        {
+            let mut parts = Vec::new();
+            match cursor.next(names) {
+                Ok(Some(columns)) => take(&PARTS, &columns, &mut parts, losses),
+                Ok(None) => self.parts = None,
+                Err(problem) => {
+                    self.parts = None;
+                    self.damaged(&PARTS, problem, losses)?;
+                }
+            }
+            self.parts_ahead.extend(parts);
+        }
+        Ok(self.parts_ahead.front())
+    }
+
+    fn damaged(
+        &mut self,
+        table: &TableInfo,
+        problem: Problem,
+        losses: &mut Losses,
+    ) -> Result<(), Error> {
+        let cause = match problem {
+            Problem::Refused(error) => return Err(error),
+            Problem::Damaged(cause) => cause.to_string(),
+        };
+        if table.name == Request::NAME {
+            // How many they were shows when the parts are read.
+            self.damage = Some(cause);
+        } else {
+            let file = file_name(self.number);
+            let meaning = format!("segment without its rows ({}/{file}: {cause})", table.name);
+            lose(losses, "segment", 1, meaning, false);
+        }
+        Ok(())
+    }
+
+    /// Counts what the parts that are left tell of requests that are not there.
+    fn finish(&mut self, names: &mut Names, losses: &mut Losses) -> Result<(), Error> {
+        let (mut parts, mut requests, mut last) = (0u64, 0u64, None);
+        while let Some(id) = self.next_part(names, losses)?.map(|part| part.request_id) {
+            self.parts_ahead.pop_front();
+            parts += 1;
+            requests += u64::from(last.replace(id) != Some(id));
+        }
+        let segment = format!("{}/{}", Request::NAME, file_name(self.number));
+        if let Some(cause) = self.damage.take() {
+            let meaning = format!("or more requests that have no record ({segment}: {cause})");
+            lose(losses, "segment", requests.max(1), meaning, true);
+        } else if parts > 0 {
+            // The writer was killed between the two names, or somebody changed the files.
+            let meaning = format!("requests of which only the parts are there ({segment})");
+            lose(losses, "segment", requests, meaning, true);
+        }
+        Ok(())
+    }
+}
+
+/// Adds the rows of `columns` to `rows`, and counts those that cannot be read back.
+fn take(table: &TableInfo, columns: &Columns, rows: &mut dyn Rows, losses: &mut Losses) {
+    let meaning = format!("rows of {} with values that this iowhy does not know", table.name);
+    let place = format!("rows/{}", table.name);
+    losses.add(&place, rows.take(columns), &meaning, table.name == Request::NAME);
+}
+
+/// Adds a loss of its own: [`Losses::add`] would forget the second file's name.
+fn lose(losses: &mut Losses, place: &str, count: u64, meaning: String, requests: bool) {
+    losses.items.push(Loss { place: place.to_owned(), count, meaning, requests });
+}

@@ -1,0 +1,181 @@
+//! One file of one table: written under a name that readers pass over, then renamed into place.
+//!
+//! Behind Parquet's four magic bytes stand eight of ours, `iowhy1\0\0`, and the XXH64 of the whole
+//! rest of the file. Parquet finds everything from the file's end, so other readers never see
+//! them. They are what makes a damaged segment a plain error here: Parquet's own checksums leave
+//! out the footer and every page's header, and a library that meets a wild length there may ask
+//! for any amount of memory before it notices.
+//!
+//! What does not belong here: when a segment ends (see [`super::writer`]), and rows.
+
+use super::chunk::Encoder;
+use super::error::Cause;
+use super::schema::{schema, sentences};
+use super::tables::TableInfo;
+use crate::model::Names;
+use crate::model::table::Columns;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+use std::fs::{self, File, OpenOptions};
+use std::hash::Hasher;
+use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use twox_hash::XxHash64;
+
+const MAGIC: &[u8; 4] = b"PAR1";
+const TAG: &[u8; 8] = b"iowhy1\0\0";
+/// Where the checksum stands, and where what it covers begins.
+const CHECKSUM: usize = MAGIC.len() + TAG.len();
+const COVERED: usize = CHECKSUM + size_of::<u64>();
+
+/// The name of segment `number` of any table.
+pub(super) fn file_name(number: u32) -> String {
+    format!("{number:08}.parquet")
+}
+
+/// The number of the segment that has this name; `None` for what is no segment.
+pub(super) fn number(name: &str) -> Option<u32> {
+    let number = name.strip_suffix(".parquet")?.parse().ok()?;
+    (file_name(number) == name).then_some(number)
+}
+
+/// A segment that is being written. Dropped before [`Segment::close`], it leaves no file.
+pub(super) struct Segment {
+    writer: Option<SerializedFileWriter<Sink>>,
+    partial: PathBuf,
+    path: PathBuf,
+    /// Rows written so far.
+    pub(super) rows: u64,
+}
+
+impl Segment {
+    /// Opens segment `number` of `table` under `directory`.
+    pub(super) fn create(
+        directory: &Path,
+        table: &TableInfo,
+        number: u32,
+    ) -> Result<Segment, Cause> {
+        let directory = directory.join(table.name);
+        // A leading dot: neither a shell's or DuckDB's `*.parquet` nor pandas takes it for a segment.
+        let partial = directory.join(format!(".{}.partial", file_name(number)));
+        let path = directory.join(file_name(number));
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial)?;
+        let mut segment = Segment { writer: None, partial, path, rows: 0 };
+        let properties = WriterProperties::builder()
+            .set_created_by(concat!("iowhy ", env!("CARGO_PKG_VERSION")).to_owned())
+            .set_key_value_metadata(Some(sentences(table)))
+            .set_offset_index_disabled(true)
+            .build();
+        let sink = Sink::new(file);
+        let mut writer = SerializedFileWriter::new(sink, schema(table)?, Arc::new(properties))?;
+        writer.write_all(TAG)?;
+        writer.write_all(&[0; size_of::<u64>()])?;
+        segment.writer = Some(writer);
+        Ok(segment)
+    }
+
+    /// Adds `columns`' rows as one row group.
+    pub(super) fn add(
+        &mut self,
+        columns: &Columns,
+        table: &TableInfo,
+        names: &Names,
+        encoder: &mut Encoder,
+    ) -> Result<(), Cause> {
+        let Some(writer) = &mut self.writer else { return Ok(()) };
+        let descriptions = writer.schema_descr().columns().to_vec();
+        let mut group = writer.next_row_group()?;
+        let columns_with_rows = columns.columns().iter().zip(table.columns).zip(&descriptions);
+        for ((column, info), description) in columns_with_rows {
+            let (bytes, close) = encoder.chunk(column, info.kind, names, description)?;
+            group.append_column(&bytes, close)?;
+        }
+        group.close()?;
+        self.rows += columns.len() as u64;
+        Ok(())
+    }
+
+    /// Bytes written so far.
+    pub(super) fn bytes(&self) -> usize {
+        self.writer.as_ref().map_or(0, SerializedFileWriter::bytes_written)
+    }
+
+    /// Writes the footer and the checksum and gives the segment its name.
+    ///
+    /// Nothing is synced: that would make the disk that is watched wait for the watch. After a
+    /// crash of the machine, not of iowhy, the last half minute may be missing.
+    pub(super) fn close(mut self) -> Result<(), Cause> {
+        if let Some(writer) = &mut self.writer {
+            writer.finish()?;
+            writer.inner_mut().finish()?;
+        }
+        fs::rename(&self.partial, &self.path)?;
+        self.writer = None;
+        self.partial = PathBuf::new();
+        Ok(())
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        self.writer = None;
+        if self.partial != Path::new("") {
+            // The file is of no use; that it cannot be removed changes nothing.
+            let _ = fs::remove_file(&self.partial);
+        }
+    }
+}
+
+/// A file that is summed up while it is written.
+struct Sink {
+    file: BufWriter<File>,
+    hash: XxHash64,
+    written: usize,
+}
+
+impl Sink {
+    fn new(file: File) -> Sink {
+        let file = BufWriter::with_capacity(64 << 10, file);
+        Sink { file, hash: XxHash64::with_seed(0), written: 0 }
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.file.flush()?;
+        let file = self.file.get_mut();
+        file.seek(SeekFrom::Start(CHECKSUM as u64))?;
+        file.write_all(&self.hash.finish().to_le_bytes())
+    }
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.file.write(bytes)?;
+        let uncovered = COVERED.saturating_sub(self.written);
+        self.hash.write(bytes.get(uncovered..count).unwrap_or_default());
+        self.written += count;
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+/// Whether `file` is as it was written. A Parquet file without a checksum of ours, which another
+/// program wrote, is taken as it is.
+pub(super) fn is_whole(mut file: impl Read) -> io::Result<bool> {
+    let mut head = Vec::new();
+    file.by_ref().take(COVERED as u64).read_to_end(&mut head)?;
+    let Some(tail) = head.strip_prefix(MAGIC) else { return Ok(false) };
+    let Some(sum) = tail.strip_prefix(TAG) else { return Ok(true) };
+    let mut hash = XxHash64::with_seed(0);
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(hash.finish().to_le_bytes() == sum),
+            count => hash.write(buffer.get(..count).unwrap_or_default()),
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Which tables a recording has: one line for each, from which writing, reading and the reference
+//! page follow.
+
+use crate::model::table::{ColumnInfo, Columns, Table};
+use crate::model::{Event, Process, Request, RequestPart, Sample, Stack};
+use crate::source::Batch;
+
+/// What is known of a table without any row.
+#[derive(Clone, Copy, Debug)]
+pub struct TableInfo {
+    /// The folder of the recording that holds its segments.
+    pub name: &'static str,
+    /// What a row is.
+    pub sentence: &'static str,
+    /// Its columns, in order.
+    pub columns: &'static [ColumnInfo],
+}
+
+impl TableInfo {
+    pub(super) const fn of<T: Table>() -> TableInfo {
+        TableInfo { name: T::NAME, sentence: T::SENTENCE, columns: T::COLUMNS }
+    }
+}
+
+/// The rows of a batch that belong to one table.
+pub(super) trait Rows {
+    /// How many there are.
+    fn count(&self) -> usize;
+    /// Adds as many of them as `columns` should get at once, from `from` on, and says how many.
+    fn put(&self, from: usize, most: usize, columns: &mut Columns) -> usize;
+    /// Appends what `columns` hold, and says how many rows could not be read back.
+    fn take(&mut self, columns: &Columns) -> u64;
+}
+
+impl<T: Table> Rows for Vec<T> {
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn put(&self, from: usize, most: usize, columns: &mut Columns) -> usize {
+        let rest = self.get(from..).unwrap_or_default();
+        let rows = rest.get(..most).unwrap_or(rest);
+        columns.extend(rows);
+        rows.len()
+    }
+
+    fn take(&mut self, columns: &Columns) -> u64 {
+        let before = self.len();
+        self.extend((0..columns.len()).filter_map(|row| columns.get(row)));
+        (columns.len() - (self.len() - before)) as u64
+    }
+}
+
+macro_rules! tables {
+    ($($field:ident: $row:ty),+ $(,)?) => {
+        /// The tables of a recording. Segments are ended, and read, from the last table to the
+        /// first: what a row refers to is there before it, and a request's parts before it too.
+        pub const TABLES: &[TableInfo] = &[$( TableInfo::of::<$row>() ),+];
+
+        /// No rows of any table, in the order of [`TABLES`].
+        pub(super) fn columns() -> impl Iterator<Item = Columns> {
+            [$( Columns::of::<$row>() ),+].into_iter()
+        }
+
+        /// The rows of `batch`, in the order of [`TABLES`].
+        pub(super) fn rows(batch: &Batch) -> impl Iterator<Item = &dyn Rows> {
+            [$( &batch.$field as &dyn Rows ),+].into_iter()
+        }
+
+        /// The rows of `batch`, in the order of [`TABLES`].
+        pub(super) fn rows_mut(batch: &mut Batch) -> impl Iterator<Item = &mut dyn Rows> {
+            [$( &mut batch.$field as &mut dyn Rows ),+].into_iter()
+        }
+    };
+}
+
+tables! {
+    requests: Request,
+    parts: RequestPart,
+    samples: Sample,
+    events: Event,
+    stacks: Stack,
+    processes: Process,
+}

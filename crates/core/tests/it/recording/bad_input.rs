@@ -1,0 +1,137 @@
+//! Whatever somebody takes for a recording, the message names the file, says what is wrong, and
+//! what to do.
+
+use super::rows::{Random, batch};
+use super::{environment, place, read, write};
+use iowhy_core::model::Names;
+use iowhy_core::recording::{Error, Reader, Writer};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// The message and hint of the error that `result` is, with the test's own directory as `DIR`.
+fn message<T>(result: Result<T, Error>, parent: &Path) -> String {
+    let error = result.err().expect("an error");
+    let hint = error.hint().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+    format!("{error}{hint}").replace(&parent.display().to_string(), "DIR")
+}
+
+#[test]
+fn what_is_no_recording_is_named() {
+    let parent = tempfile::tempdir().unwrap();
+    let open = |name: &str| message(Reader::open(&parent.path().join(name)), parent.path());
+
+    assert_eq!(
+        open("absent"),
+        "failed to read DIR/absent: No such file or directory (os error 2)\n\
+         hint: check the path; `iowhy record -o DIR` names it"
+    );
+    fs::write(parent.path().join("file"), "text").unwrap();
+    assert_eq!(
+        open("file"),
+        "failed to open the recording DIR/file: it is a file, and a recording is a directory\n\
+         hint: give the directory that `iowhy record` wrote; it holds recording.json"
+    );
+    fs::create_dir(parent.path().join("empty")).unwrap();
+    assert_eq!(
+        open("empty"),
+        "failed to open the recording DIR/empty: it has no recording.json\n\
+         hint: give the directory that `iowhy record` wrote; it holds recording.json"
+    );
+}
+
+#[test]
+fn a_recording_json_that_is_wrong_is_told_from_one_that_is_cut_short() {
+    let (parent, directory) = place();
+    write(&directory, &[], &Names::new());
+    let path = directory.join("recording.json");
+    let good = fs::read_to_string(&path).unwrap();
+    let with = |text: &str| {
+        fs::write(&path, text).unwrap();
+        message(Reader::open(&directory), parent.path())
+    };
+    let first = |text: &str| with(text).lines().next().unwrap().to_owned();
+
+    assert_eq!(
+        with(""),
+        "failed to read DIR/recording/recording.json: it is empty\n\
+         hint: the tables beside it can be read on their own, with DuckDB for instance"
+    );
+    assert_eq!(
+        first(&good[..good.len() / 2]),
+        format!(
+            "failed to read DIR/recording/recording.json: it is cut short in line {}",
+            good[..good.len() / 2].lines().count()
+        )
+    );
+    assert!(first("{\"format\": 1, \"cpus\": \"many\"}").contains("invalid type"));
+    assert!(first("\u{0}\u{1}").starts_with("failed to read DIR/recording/recording.json: "));
+    assert_eq!(
+        first("{\"name\": \"something else\"}"),
+        "failed to open the recording DIR/recording: \
+         its recording.json is not iowhy's: it has no format"
+    );
+    assert_eq!(
+        with("{\"format\": 7, \"version\": \"9.1\", \"cpus\": {\"new\": \"shape\"}}"),
+        "failed to open the recording DIR/recording: its format is 7 (written by iowhy 9.1), \
+         and this iowhy 0.1.0 knows formats up to 1\n\
+         hint: read it with the iowhy that wrote it, or a later one"
+    );
+    for length in 0..good.len() - 1 {
+        fs::write(&path, &good[..length]).unwrap();
+        assert!(Reader::open(&directory).is_err(), "cut at {length}");
+    }
+    fs::remove_file(&path).unwrap();
+    fs::create_dir(&path).unwrap();
+    assert!(message(Reader::open(&directory), parent.path()).contains("Is a directory"));
+}
+
+#[test]
+fn a_place_that_cannot_take_a_recording_is_named() {
+    let (parent, directory) = place();
+    let create = |path: &Path| message(Writer::create(path, &environment()), parent.path());
+    assert_eq!(
+        create(&directory.join("below")),
+        "failed to create the recording DIR/recording/below: \
+         No such file or directory (os error 2)\n\
+         hint: make the directory that it should stand in first"
+    );
+    fs::create_dir(&directory).unwrap();
+    fs::write(directory.join("something"), "").unwrap();
+    assert_eq!(
+        create(&directory),
+        "failed to create the recording DIR/recording: it exists and is not empty\n\
+         hint: name a directory that does not exist yet, or empty it"
+    );
+    assert_eq!(
+        create(&directory.join("something")),
+        "failed to create the recording DIR/recording/something: Not a directory (os error 20)\n\
+         hint: a file is in the way: name another directory"
+    );
+    assert_eq!(fs::read_dir(&directory).unwrap().count(), 1, "nothing was left there");
+}
+
+#[test]
+fn an_empty_directory_is_taken() {
+    let (_parent, directory) = place();
+    fs::create_dir(&directory).unwrap();
+    write(&directory, &[], &Names::new());
+    assert!(read(&directory).is_ok());
+}
+
+#[test]
+fn what_may_not_be_read_is_named() {
+    let (mut names, (parent, directory)) = (Names::new(), place());
+    write(&directory, &[batch(10, &mut Random(31), &mut names)], &names);
+    let path = directory.join("requests/00000001.parquet");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
+    if fs::File::open(&path).is_ok() {
+        eprintln!("skipped: this user may read everything");
+        return;
+    }
+    assert_eq!(
+        message(read(&directory).map(|_| ()), parent.path()),
+        "failed to read DIR/recording/requests/00000001.parquet: Permission denied (os error 13)\n\
+         hint: a recording belongs to whoever made it: read it as that user, or with sudo"
+    );
+}

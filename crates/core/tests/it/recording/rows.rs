@@ -1,0 +1,159 @@
+//! Rows of every table, of every shape that a column can have, and rows as texts to compare.
+
+use iowhy_core::model::sample::Scope;
+use iowhy_core::model::table::{Column, ColumnInfo, Columns, Kind, Scalar, Table};
+use iowhy_core::model::{Name, Names, Operation, Origin, Request, RequestPart, Status};
+use iowhy_core::recording::TABLES;
+use iowhy_core::source::Batch;
+
+/// Names that a file or process may really have.
+pub const HOSTILE: &[&str] = &[
+    "/var/lib/ünïcødé/数据/🦀",
+    "a\nb\rc\td",
+    "\u{1b}]0;owned\u{7}\u{1b}[2J",
+    "nul\0inside",
+    "'; DROP TABLE requests; --",
+    "<script>alert(1)</script>",
+    "\u{202e}txt.exe",
+    "quote\"back\\slash,comma|pipe",
+];
+
+/// Numbers that look random and are the same in every run (xorshift).
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    pub fn below(&mut self, limit: usize) -> usize {
+        (self.next() % limit.max(1) as u64) as usize
+    }
+}
+
+/// `count` rows of each table, some of them alike and some not, with texts in `names`.
+pub fn batch(count: usize, random: &mut Random, names: &mut Names) -> Batch {
+    let mut batch = Batch {
+        requests: rows(count, random, names),
+        parts: rows(2 * count, random, names),
+        processes: rows(count, random, names),
+        stacks: rows(count, random, names),
+        samples: rows(count, random, names),
+        events: rows(count, random, names),
+    };
+    number(&mut batch.requests, &mut batch.parts, random);
+    batch
+}
+
+/// Gives requests their numbers, and parts those of the requests: none, one or several for each.
+fn number(requests: &mut [Request], parts: &mut Vec<RequestPart>, random: &mut Random) {
+    let mut used = 0;
+    for request in requests {
+        request.request_id = random.next() >> 1;
+        for part in parts.iter_mut().skip(used).take(random.below(4)) {
+            part.request_id = request.request_id;
+            used += 1;
+        }
+    }
+    parts.truncate(used);
+}
+
+fn rows<T: Table>(count: usize, random: &mut Random, names: &mut Names) -> Vec<T> {
+    let columns = T::COLUMNS.iter().map(|info| column(info, count, random, names)).collect();
+    let columns = Columns::from_parts(columns, count);
+    (0..count).map(|row| columns.get(row).expect("a row as it was made")).collect()
+}
+
+fn column(info: &ColumnInfo, count: usize, random: &mut Random, names: &mut Names) -> Column {
+    let mut column = Column::default();
+    if info.kind == Kind::Texts {
+        for _ in 0..count {
+            let items = (0..random.below(4)).map(|_| value(info, 9, random, names));
+            column.push_list(items.collect::<Vec<_>>().into_iter());
+        }
+        return column;
+    }
+    let shape = random.below(6);
+    let nulls = if info.nullable { random.below(4) } else { 0 };
+    let first = value(info, 0, random, names);
+    let cells: Vec<Option<i64>> = (0..count)
+        .map(|row| match nulls {
+            1 => None,
+            2 if random.below(3) == 0 => None,
+            3 if row / 50 % 2 == 0 => None,
+            _ if shape == 0 => Some(first),
+            _ => Some(value(info, shape, random, names)),
+        })
+        .collect();
+    column.extend(cells.into_iter());
+    column
+}
+
+/// A value for `info`, one of few or of many as `shape` has it.
+fn value(info: &ColumnInfo, shape: usize, random: &mut Random, names: &mut Names) -> i64 {
+    let few = random.below(2 + shape) as i64;
+    match (info.name, info.kind) {
+        ("status", _) => Status::ALL[random.below(Status::ALL.len())].to_raw(),
+        ("operation", _) => Operation::ALL[random.below(Operation::ALL.len())].to_raw(),
+        ("origin", _) => Origin::ALL[random.below(Origin::ALL.len())].to_raw(),
+        ("scope", _) => Scope::ALL[random.below(Scope::ALL.len())].to_raw(),
+        ("error", _) => -few,
+        (_, Kind::Flag) => few % 2,
+        (_, Kind::Float) if shape < 3 => (few as f64 / 2.0).to_raw(),
+        (_, Kind::Float) => (random.next() as f64 / 7.0).to_raw(),
+        (_, Kind::Integer) if shape < 3 => few,
+        (_, Kind::Integer) => (random.next() >> 33 >> (shape * 4)) as i64,
+        (_, Kind::Text | Kind::Texts) => text(shape, random, names).to_raw(),
+    }
+}
+
+fn text(shape: usize, random: &mut Random, names: &mut Names) -> Name {
+    match shape {
+        1 | 2 => names.intern(HOSTILE[random.below(HOSTILE.len())]),
+        3 => names.intern(""),
+        _ => names.intern(&format!("/srv/data/{}", random.below(1000))),
+    }
+}
+
+/// Every cell of `batch` as text, by table: `0 device "sda"`.
+pub fn shown(batch: &Batch, names: &Names) -> Vec<(&'static str, Vec<String>)> {
+    let shown = vec![
+        show(&batch.requests, names),
+        show(&batch.parts, names),
+        show(&batch.samples, names),
+        show(&batch.events, names),
+        show(&batch.stacks, names),
+        show(&batch.processes, names),
+    ];
+    assert_eq!(shown.len(), TABLES.len());
+    shown
+}
+
+fn show<T: Table>(rows: &[T], names: &Names) -> (&'static str, Vec<String>) {
+    let mut columns = Columns::of::<T>();
+    columns.extend(rows);
+    let cells = |row| {
+        let columns = T::COLUMNS.iter().zip(columns.columns());
+        columns.map(move |(info, column)| {
+            format!("{row} {} {}", info.name, cell(info, column, row, names))
+        })
+    };
+    (T::NAME, (0..rows.len()).flat_map(cells).collect())
+}
+
+fn cell(info: &ColumnInfo, column: &Column, row: usize, names: &Names) -> String {
+    let text = |raw: i64| names.get(Name::from_index(raw as usize)).to_owned();
+    match (info.kind, column.get(row)) {
+        (Kind::Texts, _) => {
+            let items = column.list(row).unwrap_or_default();
+            format!("{:?}", items.iter().map(|raw| text(*raw)).collect::<Vec<_>>())
+        }
+        (_, None) => "null".to_owned(),
+        (Kind::Text, Some(raw)) => format!("{:?}", text(raw)),
+        (Kind::Float, Some(raw)) => format!("{:?}", f64::from_bits(raw as u64)),
+        (_, Some(raw)) => raw.to_string(),
+    }
+}
