@@ -1,0 +1,38 @@
+# What a person types. Behind each target stands one script or one `cargo` command.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.PHONY: help demo test test-static lint bench-capture deps
+
+# The compiler for BPF. Debian 12 has it; crates/capture asks for it by this variable.
+export CLANG ?= clang-16
+# Where cargo puts what it builds.
+TARGET = $${CARGO_TARGET_DIR:-target}
+
+help: ## List these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: ## Build iowhy and watch a real workload with it for ten seconds
+	@scripts/install-deps build demo
+	cargo build --release --package iowhy --package iowhy-labs
+	@$(TARGET)/release/iowhy-labs demo
+
+test: ## Install what is missing, build, check style, run every test, build the docs
+	@scripts/install-deps build test
+	@scripts/test
+
+test-static: ## Build the static release binary and run it in a bullseye userland
+	@scripts/install-deps build static
+	@scripts/test-static
+
+lint: ## Check formatting and lints
+	@scripts/install-deps build
+	@scripts/lint
+
+bench-capture: ## Measure what watching costs, beside perf and bpftrace; writes docs/performance.md
+	@scripts/install-deps build bench
+	cargo build --release --package iowhy --package iowhy-labs
+	$(TARGET)/release/iowhy-labs bench-capture
+
+deps: ## Install every package that any target needs
+	@scripts/install-deps build demo test static bench

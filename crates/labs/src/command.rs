@@ -1,0 +1,47 @@
+//! Other programs, run to their end, with an error that repeats what they said.
+
+use crate::{Error, Result};
+use std::ffi::OsStr;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// Runs `program` and gives what it wrote to its standard output.
+pub fn run<A: AsRef<OsStr>>(program: &str, arguments: impl IntoIterator<Item = A>) -> Result<String> {
+    let mut command = Command::new(find(program)?);
+    command.args(arguments);
+    output_of(command)
+}
+
+/// Runs `command` and gives what it wrote to its standard output.
+pub fn output_of(mut command: Command) -> Result<String> {
+    let action = || format!("run {}", shown(&command));
+    let action = action();
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|cause| Error::failed(action.clone(), cause))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(Error::failed(action, format!("{}: {}", output.status, said.trim())))
+}
+
+/// Where `program` is: in PATH, or where system programs are although an ordinary PATH lacks it.
+pub fn find(program: &str) -> Result<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(["/usr/sbin", "/sbin", "/usr/bin", "/bin"].map(PathBuf::from))
+        .map(|folder| folder.join(program))
+        .find(|file| file.is_file())
+        .ok_or_else(|| Error::missing(program, "scripts/install-deps"))
+}
+
+/// A command line as a person would type it, for messages.
+pub fn shown(command: &Command) -> String {
+    std::iter::once(command.get_program())
+        .chain(command.get_args())
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect::<Vec<_>>()
+        .join(" ")
+}

@@ -1,0 +1,136 @@
+//! Scratch cgroups with limits, of whichever version has the controller.
+
+use super::BlockDevice;
+use crate::error::Context;
+use crate::scratch::Scratch;
+use crate::{Error, Result, machine};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a cgroup may not exceed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Limit {
+    /// Reads per second of a device.
+    ReadIops(u64),
+    /// Writes per second of a device.
+    WriteIops(u64),
+    /// Bytes read per second from a device.
+    ReadBytes(u64),
+    /// Bytes written per second to a device.
+    WriteBytes(u64),
+}
+
+impl Limit {
+    /// cgroup v1's file, v2's key, and the value.
+    fn setting(self) -> (&'static str, &'static str, u64) {
+        match self {
+            Limit::ReadIops(value) => ("blkio.throttle.read_iops_device", "riops", value),
+            Limit::WriteIops(value) => ("blkio.throttle.write_iops_device", "wiops", value),
+            Limit::ReadBytes(value) => ("blkio.throttle.read_bps_device", "rbps", value),
+            Limit::WriteBytes(value) => ("blkio.throttle.write_bps_device", "wbps", value),
+        }
+    }
+}
+
+/// A cgroup of one controller, removed on drop.
+#[derive(Debug)]
+pub struct Cgroup {
+    path: PathBuf,
+    unified: bool,
+    _scratch: Arc<Scratch>,
+}
+
+impl Cgroup {
+    /// One that can limit block I/O.
+    pub fn block(scratch: &Arc<Scratch>) -> Result<Cgroup> {
+        Cgroup::new(scratch, "blkio", "io")
+    }
+
+    /// One that can limit memory, to `bytes`.
+    pub fn memory(scratch: &Arc<Scratch>, bytes: u64) -> Result<Cgroup> {
+        let cgroup = Cgroup::new(scratch, "memory", "memory")?;
+        let file = if cgroup.unified { "memory.max" } else { "memory.limit_in_bytes" };
+        cgroup.write(file, &bytes.to_string())?;
+        Ok(cgroup)
+    }
+
+    fn new(scratch: &Arc<Scratch>, v1: &str, v2: &str) -> Result<Cgroup> {
+        let unified = machine::cgroup_v2_root().filter(|root| {
+            fs::read_to_string(root.join("cgroup.controllers"))
+                .is_ok_and(|list| list.split_whitespace().any(|name| name == v2))
+        });
+        let (root, unified) = match (machine::cgroup_v1_root(v1), unified) {
+            (Some(root), _) => (root, false),
+            (None, Some(root)) => {
+                let control = root.join("cgroup.subtree_control");
+                fs::write(&control, format!("+{v2}")).context(|| format!("write {}", control.display()))?;
+                (root, true)
+            }
+            (None, None) => {
+                return Err(Error::missing(
+                    format!("a cgroup controller for {v2}"),
+                    "mount cgroup v2, or v1's blkio and memory",
+                ));
+            }
+        };
+        let path = root.join(scratch.cgroup());
+        fs::create_dir(&path).context(|| format!("make the cgroup {}", path.display()))?;
+        Ok(Cgroup { path, unified, _scratch: Arc::clone(scratch) })
+    }
+
+    /// The path of the cgroup below its hierarchy's root, as `/proc/PID/cgroup` shows it.
+    pub fn name(&self) -> String {
+        format!("/{}", self.path.file_name().unwrap_or_default().to_string_lossy())
+    }
+
+    /// Limits what its processes may do to `device`.
+    pub fn limit(&self, device: &dyn BlockDevice, limit: Limit) -> Result<()> {
+        let about = fs::metadata(device.path())
+            .context(|| format!("look at {}", device.path().display()))?;
+        let number = about.rdev();
+        let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+        let (file, key, value) = limit.setting();
+        if self.unified {
+            self.write("io.max", &format!("{major}:{minor} {key}={value}"))
+        } else {
+            self.write(file, &format!("{major}:{minor} {value}"))
+        }
+    }
+
+    /// `command`, run inside: a shell enters the cgroup first and then becomes the command.
+    pub fn inside(&self, command: &Command) -> Command {
+        let mut wrapped = Command::new("/bin/sh");
+        wrapped
+            .args(["-c", r#"echo $$ > "$0" && exec "$@""#])
+            .arg(self.path.join("cgroup.procs"))
+            .arg(command.get_program())
+            .args(command.get_args());
+        wrapped
+    }
+
+    fn write(&self, file: &str, value: &str) -> Result<()> {
+        let path = self.path.join(file);
+        fs::write(&path, value).context(|| format!("write {value} to {}", path.display()))
+    }
+
+    /// Where it is in the file system.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        // Busy for a moment after its last process ended.
+        for _ in 0..20 {
+            if fs::remove_dir(&self.path).is_ok() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}

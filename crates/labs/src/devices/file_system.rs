@@ -1,0 +1,130 @@
+//! File systems made on a lab's device and mounted in its directory.
+
+use super::BlockDevice;
+use crate::error::Context;
+use crate::scratch::Scratch;
+use crate::{Error, Result, command};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Which file system.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// ext4; jbd2's journal.
+    Ext4,
+    /// XFS; needs 300 MiB.
+    Xfs,
+    /// btrfs; needs 110 MiB.
+    Btrfs,
+}
+
+impl Kind {
+    /// The kernel's name of it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Ext4 => "ext4",
+            Kind::Xfs => "xfs",
+            Kind::Btrfs => "btrfs",
+        }
+    }
+
+    /// Nothing may be written behind the lab's back: no lazy initialisation.
+    fn make_arguments(self) -> &'static [&'static str] {
+        match self {
+            Kind::Ext4 => &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"],
+            Kind::Xfs => &["-q", "-f"],
+            Kind::Btrfs => &["-q", "-f"],
+        }
+    }
+
+    /// Nor by a timer: commits wait for ten minutes, or for a sync.
+    fn mount_options(self) -> &'static str {
+        match self {
+            Kind::Ext4 | Kind::Btrfs => "noatime,commit=600",
+            Kind::Xfs => "noatime",
+        }
+    }
+}
+
+/// A mounted file system, unmounted on drop; then its device goes.
+#[derive(Debug)]
+pub struct FileSystem {
+    kind: Kind,
+    point: PathBuf,
+    device: Box<dyn BlockDevice>,
+    _scratch: Arc<Scratch>,
+}
+
+impl FileSystem {
+    /// Makes a file system on `device` and mounts it.
+    pub fn new(
+        scratch: &Arc<Scratch>,
+        device: impl BlockDevice + 'static,
+        kind: Kind,
+    ) -> Result<FileSystem> {
+        let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
+        if !known.split_whitespace().any(|word| word == kind.name()) {
+            return Err(Error::missing(kind.name(), format!("modprobe {}", kind.name())));
+        }
+        let mut arguments: Vec<&Path> = kind.make_arguments().iter().map(Path::new).collect();
+        arguments.push(device.path());
+        command::run(&format!("mkfs.{}", kind.name()), arguments)?;
+        let point = scratch.fresh(kind.name());
+        fs::create_dir(&point).context(|| format!("make {}", point.display()))?;
+        let made = FileSystem { kind, point, device: Box::new(device), _scratch: Arc::clone(scratch) };
+        made.mount()?;
+        Ok(made)
+    }
+
+    /// Where it is mounted.
+    pub fn path(&self) -> &Path {
+        &self.point
+    }
+
+    /// The device it is on.
+    pub fn device(&self) -> &dyn BlockDevice {
+        self.device.as_ref()
+    }
+
+    /// Unmounts and mounts it again, which empties the page cache of its files and of itself.
+    pub fn remount(&self) -> Result<()> {
+        self.unmount()?;
+        self.mount()
+    }
+
+    fn mount(&self) -> Result<()> {
+        command::run(
+            "mount",
+            [
+                "-t".as_ref(),
+                Path::new(self.kind.name()),
+                "-o".as_ref(),
+                Path::new(self.kind.mount_options()),
+                self.device.path(),
+                &self.point,
+            ],
+        )
+        .map(drop)
+    }
+
+    /// A process that has just ended may still be letting go of its files.
+    fn unmount(&self) -> Result<()> {
+        let mut result = Ok(());
+        for _ in 0..20 {
+            result = command::run("umount", [&self.point]).map(drop);
+            if result.is_ok() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        result
+    }
+}
+
+impl Drop for FileSystem {
+    fn drop(&mut self) {
+        let _left_for_the_next_lab = self.unmount();
+    }
+}

@@ -1,0 +1,97 @@
+//! Loop devices over a file in memory or on disk.
+
+use super::BlockDevice;
+use crate::error::Context;
+use crate::scratch::Scratch;
+use crate::{Result, command};
+use rustix::fs::FallocateFlags;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Where a loop device's bytes are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Backing {
+    /// A file on a tmpfs of its own: no other device is involved.
+    Tmpfs,
+    /// A file on disk, read and written through the page cache.
+    File,
+    /// A file on disk, without the page cache (`losetup --direct-io=on`).
+    DirectFile,
+}
+
+/// A loop device, detached and its file removed on drop.
+#[derive(Debug)]
+pub struct LoopDevice {
+    node: PathBuf,
+    file: PathBuf,
+    tmpfs: Option<PathBuf>,
+    _scratch: Arc<Scratch>,
+}
+
+impl LoopDevice {
+    /// Makes one of `bytes`, all of them allocated.
+    pub fn new(scratch: &Arc<Scratch>, backing: Backing, bytes: u64) -> Result<LoopDevice> {
+        let mut device = LoopDevice {
+            node: PathBuf::new(),
+            file: scratch.fresh("image"),
+            tmpfs: None,
+            _scratch: Arc::clone(scratch),
+        };
+        if backing == Backing::Tmpfs {
+            let folder = scratch.fresh("tmpfs");
+            fs::create_dir(&folder).context(|| format!("make {}", folder.display()))?;
+            command::run("mount", [Path::new("-ttmpfs"), Path::new("iowhy-labs"), &folder])?;
+            device.file = folder.join("image");
+            device.tmpfs = Some(folder);
+        }
+        allocate(&device.file, bytes)?;
+        let direct = if backing == Backing::DirectFile { "on" } else { "off" };
+        let node = command::run(
+            "losetup",
+            [
+                "--find".as_ref(),
+                "--show".as_ref(),
+                Path::new(&format!("--direct-io={direct}")),
+                &device.file,
+            ],
+        )?;
+        device.node = PathBuf::from(node.trim());
+        Ok(device)
+    }
+
+    /// The file behind it.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// Takes the device away while it may still be in use: it vanishes when its last user closes it.
+    pub fn detach(&self) -> Result<()> {
+        command::run("losetup", [Path::new("--detach"), &self.node]).map(drop)
+    }
+}
+
+fn allocate(path: &Path, bytes: u64) -> Result<()> {
+    let file = File::create_new(path).context(|| format!("make {}", path.display()))?;
+    rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes)
+        .context(|| format!("allocate {bytes} bytes for {}", path.display()))
+}
+
+impl BlockDevice for LoopDevice {
+    fn path(&self) -> &Path {
+        &self.node
+    }
+}
+
+impl Drop for LoopDevice {
+    fn drop(&mut self) {
+        // Each may be gone already; what is still busy is left to the next lab.
+        if !self.node.as_os_str().is_empty() {
+            let _gone = self.detach();
+        }
+        let _gone = fs::remove_file(&self.file);
+        if let Some(folder) = &self.tmpfs {
+            let _busy = command::run("umount", [folder]);
+        }
+    }
+}

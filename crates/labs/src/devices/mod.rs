@@ -1,0 +1,27 @@
+//! Scratch devices. Whatever is made here is removed when its value is dropped, and by the next
+//! lab where a process was killed before that.
+
+mod cgroup;
+mod file_system;
+mod loop_device;
+mod trace;
+mod zram;
+
+pub use cgroup::{Cgroup, Limit};
+pub use file_system::{FileSystem, Kind};
+pub use loop_device::{Backing, LoopDevice};
+pub use trace::DebugFs;
+pub use zram::Zram;
+
+use std::path::Path;
+
+/// A block device of a lab.
+pub trait BlockDevice: std::fmt::Debug + Send {
+    /// Its node: `/dev/loop3`.
+    fn path(&self) -> &Path;
+
+    /// The kernel's name: `loop3`.
+    fn name(&self) -> &str {
+        self.path().file_name().and_then(|name| name.to_str()).unwrap_or_default()
+    }
+}

@@ -1,0 +1,236 @@
+//! fio's command lines and its JSON.
+//!
+//! What does not belong here: which I/O a test wants to see ([`crate::workload`] and the tests).
+
+use crate::error::Context;
+use crate::{Error, Result, command};
+use serde::Deserialize;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// How fio asks the kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Engine {
+    /// pread and pwrite.
+    Psync,
+    /// io_submit.
+    Libaio,
+    /// io_uring as it comes.
+    IoUring,
+    /// io_uring with every request forced to a kernel worker.
+    IoUringForceAsync,
+    /// io_uring with a kernel thread that polls the submission queue.
+    IoUringSqPoll,
+    /// Memory-mapped.
+    Mmap,
+}
+
+impl Engine {
+    /// Every engine that can do direct I/O.
+    pub const DIRECT: [Engine; 5] = [
+        Engine::Psync,
+        Engine::Libaio,
+        Engine::IoUring,
+        Engine::IoUringForceAsync,
+        Engine::IoUringSqPoll,
+    ];
+
+    fn arguments(self) -> &'static [&'static str] {
+        match self {
+            Engine::Psync => &["--ioengine=psync"],
+            Engine::Libaio => &["--ioengine=libaio"],
+            Engine::IoUring => &["--ioengine=io_uring"],
+            Engine::IoUringForceAsync => &["--ioengine=io_uring", "--force_async=1"],
+            Engine::IoUringSqPoll => &["--ioengine=io_uring", "--sqthread_poll=1"],
+            Engine::Mmap => &["--ioengine=mmap"],
+        }
+    }
+}
+
+/// What a job does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Reads in order.
+    Read,
+    /// Writes in order.
+    Write,
+    /// Reads every block once, in random order, or on and on where the job is timed.
+    RandomRead,
+    /// Writes every block once, in random order, or on and on where the job is timed.
+    RandomWrite,
+}
+
+impl Access {
+    fn word(self) -> &'static str {
+        match self {
+            Access::Read => "read",
+            Access::Write => "write",
+            Access::RandomRead => "randread",
+            Access::RandomWrite => "randwrite",
+        }
+    }
+}
+
+/// One fio job.
+#[derive(Clone, Debug)]
+pub struct Job {
+    arguments: Vec<OsString>,
+}
+
+impl Job {
+    /// A job on `file`, which must exist: fio lays out nothing.
+    pub fn new(file: &Path, engine: Engine, access: Access, block: u64) -> Job {
+        let job = Job { arguments: vec!["--name=lab".into()] }
+            .with("filename", file)
+            .with("bs", block.to_string())
+            .with("allow_file_create", "0")
+            .with("fallocate", "none")
+            .with("randrepeat", "1")
+            .with("rw", access.word());
+        job.flags(engine.arguments())
+    }
+
+    /// `count` direct I/Os of `block` bytes, each followed by a hole of the same size, so that no
+    /// two of them can be merged.
+    pub fn strided(file: &Path, engine: Engine, access: Access, count: u64, block: u64) -> Job {
+        Job::new(file, engine, access, block)
+            .with("rw", format!("{}:{block}", access.word()))
+            .with("size", (2 * block * count).to_string())
+            .with("number_ios", count.to_string())
+            .direct()
+    }
+
+    /// Past the page cache (O_DIRECT).
+    pub fn direct(self) -> Job {
+        self.with("direct", "1")
+    }
+
+    /// Any option of fio.
+    pub fn with(mut self, option: &str, value: impl AsRef<std::ffi::OsStr>) -> Job {
+        let mut argument = OsString::from(format!("--{option}="));
+        argument.push(value.as_ref());
+        self.arguments.push(argument);
+        self
+    }
+
+    fn flags(mut self, flags: &[&str]) -> Job {
+        self.arguments.extend(flags.iter().map(OsString::from));
+        self
+    }
+
+    /// For so many seconds, whatever the size.
+    pub fn timed(self, seconds: u64) -> Job {
+        self.with("runtime", seconds.to_string()).flags(&["--time_based=1"])
+    }
+
+    /// The command that runs it and writes its figures to `report`.
+    pub fn command(&self, report: &Path) -> Result<Command> {
+        let mut command = Command::new(command::find("fio")?);
+        command.args(&self.arguments).args(["--output-format=json", "--group_reporting=1"]);
+        let mut output = OsString::from("--output=");
+        output.push(report);
+        command.arg(output);
+        Ok(command)
+    }
+
+    /// Runs it and gives its figures.
+    pub fn run(&self, report: &Path) -> Result<Report> {
+        command::output_of(self.command(report)?)?;
+        Report::read(report)
+    }
+}
+
+/// fio's figures of one job, all its processes together.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Report {
+    /// What was read.
+    pub read: Direction,
+    /// What was written.
+    pub write: Direction,
+    /// User CPU time, percent of one CPU.
+    pub usr_cpu: f64,
+    /// System CPU time, percent of one CPU.
+    pub sys_cpu: f64,
+    /// How many of its I/Os failed with an error.
+    pub error: i64,
+}
+
+/// fio's figures of reads or of writes.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Direction {
+    /// I/Os done.
+    pub total_ios: u64,
+    /// Bytes done.
+    pub io_bytes: u64,
+    /// I/Os per second.
+    pub iops: f64,
+    /// Submission to completion.
+    pub clat_ns: Latency,
+    /// Creation to completion: what the program waited.
+    pub lat_ns: Latency,
+}
+
+/// A distribution of times in nanoseconds.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Latency {
+    /// The mean.
+    pub mean: f64,
+    /// The longest.
+    pub max: f64,
+    /// How many were measured.
+    #[serde(rename = "N")]
+    pub count: u64,
+}
+
+impl Report {
+    /// Reads the figures that [`Job::command`] leaves in `path`.
+    pub fn read(path: &Path) -> Result<Report> {
+        #[derive(Deserialize)]
+        struct File {
+            jobs: Vec<Report>,
+        }
+        let text = fs::read_to_string(path).context(|| format!("read {}", path.display()))?;
+        // Warnings stand before the JSON.
+        let start = text.find('{').unwrap_or(0);
+        let file: File = serde_json::from_str(text.get(start..).unwrap_or_default())
+            .context(|| format!("read fio's figures in {}", path.display()))?;
+        let report = file.jobs.into_iter().next();
+        report.ok_or_else(|| Error::failed(format!("read {}", path.display()), "it has no job"))
+    }
+}
+
+/// The I/Os that a job with `--write_iolog=PATH` did: (offset, length), in its order.
+pub fn read_iolog(path: &Path) -> Result<Vec<(u64, u64)>> {
+    let text = fs::read_to_string(path).context(|| format!("read {}", path.display()))?;
+    Ok(text.lines().filter_map(io_of_line).collect())
+}
+
+/// `[TIME] FILE read|write OFFSET LENGTH`, of version 2 or 3.
+fn io_of_line(line: &str) -> Option<(u64, u64)> {
+    let mut words = line.rsplit(' ');
+    let (length, offset, action) = (words.next()?, words.next()?, words.next()?);
+    if !matches!(action, "read" | "write") {
+        return None;
+    }
+    Some((offset.parse().ok()?, length.parse().ok()?))
+}
+
+/// A file of `bytes` with data in all its blocks, on disk and not in the page cache's dirty list.
+pub fn prepare(path: &Path, bytes: u64) -> Result<PathBuf> {
+    use std::io::Write;
+    let chunk = vec![0x5a_u8; 1 << 20];
+    let mut file = fs::File::create(path).context(|| format!("make {}", path.display()))?;
+    let mut left = bytes;
+    while left > 0 {
+        let now = left.min(chunk.len() as u64);
+        file.write_all(&chunk[..now as usize]).context(|| format!("fill {}", path.display()))?;
+        left -= now;
+    }
+    file.sync_all().context(|| format!("sync {}", path.display()))?;
+    Ok(path.to_owned())
+}

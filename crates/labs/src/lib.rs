@@ -1,0 +1,26 @@
+//! Everything around iowhy that needs a real kernel: scratch devices, workloads whose I/O is known
+//! beforehand, the benchmark of the capture, the demo.
+//!
+//! | where | what lives there |
+//! |---|---|
+//! | [`scratch`] | a private directory that is always removed, with all that hangs on it |
+//! | [`devices`] | loop, zram, file systems, cgroups, tracefs: each removed when dropped |
+//! | [`fio`] | fio's command lines and its JSON |
+//! | [`workload`] | what fio cannot do: sendfile, metadata storms, dirty pages left behind |
+//! | [`machine`] | what `/proc` and `/sys` say: diskstats, memory of a process, privileges |
+//! | [`iowhy`] | the built binary that the labs drive |
+//!
+//! What does not belong here: anything that is shipped. Labs run the built binary `iowhy` as a user
+//! would and never call its crates.
+#![forbid(unsafe_code)]
+
+pub mod command;
+pub mod devices;
+pub mod error;
+pub mod fio;
+pub mod iowhy;
+pub mod machine;
+pub mod scratch;
+pub mod workload;
+
+pub use error::{Error, Result};

@@ -1,0 +1,150 @@
+//! What `/proc` and `/sys` say about this machine.
+
+use crate::error::Context;
+use crate::{Error, Result};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// An error unless this process is root.
+pub fn need_root() -> Result<()> {
+    if rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    Err(Error::missing("root", "run it as root: labs make devices and mount file systems"))
+}
+
+/// An identifier of this boot.
+pub fn boot_id() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default()
+}
+
+/// Mount points below `path`, the last mounted first.
+pub fn mounts_below(path: &Path) -> Vec<PathBuf> {
+    let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let mut points: Vec<PathBuf> = table
+        .lines()
+        .filter_map(|line| line.split(' ').nth(4))
+        .map(PathBuf::from)
+        .filter(|point| point.starts_with(path))
+        .collect();
+    points.reverse();
+    points
+}
+
+/// Loop devices whose backing file is below `path`.
+pub fn loops_below(path: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/sys/block").into_iter().flatten().flatten() {
+        let backing = fs::read_to_string(entry.path().join("loop/backing_file"));
+        if backing.is_ok_and(|backing| Path::new(&backing).starts_with(path)) {
+            found.push(Path::new("/dev").join(entry.file_name()));
+        }
+    }
+    found
+}
+
+/// Where cgroups can be made: v1's blkio and memory, and v2.
+pub fn cgroup_roots() -> Vec<PathBuf> {
+    ["blkio", "memory"]
+        .into_iter()
+        .filter_map(|controller| cgroup_v1_root(controller))
+        .chain(cgroup_v2_root())
+        .collect()
+}
+
+/// The mount of a cgroup v1 controller.
+pub fn cgroup_v1_root(controller: &str) -> Option<PathBuf> {
+    cgroup_mount(|kind, options| {
+        kind == "cgroup" && options.split(',').any(|option| option == controller)
+    })
+}
+
+/// The mount of cgroup v2.
+pub fn cgroup_v2_root() -> Option<PathBuf> {
+    cgroup_mount(|kind, _| kind == "cgroup2")
+}
+
+fn cgroup_mount(wanted: impl Fn(&str, &str) -> bool) -> Option<PathBuf> {
+    let table = fs::read_to_string("/proc/mounts").ok()?;
+    table.lines().find_map(|line| {
+        let mut words = line.split(' ').skip(1);
+        let (point, kind, options) = (words.next()?, words.next()?, words.next()?);
+        wanted(kind, options).then(|| PathBuf::from(point))
+    })
+}
+
+/// What the kernel counted for one device since boot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DiskStats {
+    /// Reads completed.
+    pub reads: u64,
+    /// Sectors (512 B) read.
+    pub sectors_read: u64,
+    /// Writes completed.
+    pub writes: u64,
+    /// Sectors (512 B) written.
+    pub sectors_written: u64,
+    /// Discards completed.
+    pub discards: u64,
+    /// Sectors (512 B) discarded.
+    pub sectors_discarded: u64,
+    /// Flushes completed.
+    pub flushes: u64,
+}
+
+impl DiskStats {
+    /// Reads `/sys/block/NAME/stat`, the same numbers as `/proc/diskstats`.
+    pub fn of(device: &str) -> Result<DiskStats> {
+        let path = format!("/sys/block/{device}/stat");
+        let text = fs::read_to_string(&path).context(|| format!("read {path}"))?;
+        let fields: Vec<u64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        let field = |index: usize| fields.get(index).copied().unwrap_or(0);
+        Ok(DiskStats {
+            reads: field(0),
+            sectors_read: field(2),
+            writes: field(4),
+            sectors_written: field(6),
+            discards: field(11),
+            sectors_discarded: field(13),
+            flushes: field(15),
+        })
+    }
+
+    /// What was counted since `earlier`.
+    pub fn since(self, earlier: DiskStats) -> DiskStats {
+        DiskStats {
+            reads: self.reads - earlier.reads,
+            sectors_read: self.sectors_read - earlier.sectors_read,
+            writes: self.writes - earlier.writes,
+            sectors_written: self.sectors_written - earlier.sectors_written,
+            discards: self.discards - earlier.discards,
+            sectors_discarded: self.sectors_discarded - earlier.sectors_discarded,
+            flushes: self.flushes - earlier.flushes,
+        }
+    }
+}
+
+/// A line of `/proc/PID/status` in bytes: `RssAnon`, `VmHWM` …; `None` once the process is gone.
+pub fn memory_of(pid: u32, line: &str) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let rest = status.lines().find_map(|text| text.strip_prefix(line)?.strip_prefix(':'))?;
+    let kilobytes: u64 = rest.split_whitespace().next()?.parse().ok()?;
+    Some(kilobytes * 1024)
+}
+
+/// CPU time of all CPUs since boot in clock ticks: (busy, all).
+pub fn cpu_ticks() -> (u64, u64) {
+    let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let ticks: Vec<u64> = stat
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .split_whitespace()
+        .skip(1)
+        .take(8)
+        .filter_map(|word| word.parse().ok())
+        .collect();
+    let all: u64 = ticks.iter().sum();
+    let idle: u64 = ticks.iter().skip(3).take(2).sum();
+    (all - idle, all)
+}

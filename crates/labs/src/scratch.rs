@@ -1,0 +1,155 @@
+//! A private directory for one lab, removed with all that hangs on it: mounts, loop devices, zram
+//! devices, cgroups. What a killed earlier lab left behind is removed too.
+//!
+//! What does not belong here: making devices ([`crate::devices`]).
+
+use crate::error::Context;
+use crate::{Error, Result, command, machine};
+use rustix::fs::FlockOperation;
+use std::fs::{self, File};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Where every lab's directory is. Nothing outside it is ever taken for a leftover.
+const BASE: &str = "/var/tmp/iowhy-labs";
+/// Tells apart the labs of one process.
+static COUNT: AtomicU32 = AtomicU32::new(0);
+
+/// One lab's directory. It is held by everything that was made in it, so it goes last.
+#[derive(Debug)]
+pub struct Scratch {
+    path: PathBuf,
+    /// Locked as long as the lab lives; the kernel unlocks it even when the process is killed.
+    _lock: File,
+}
+
+impl Scratch {
+    /// Makes the directory, after removing what dead labs left.
+    pub fn new() -> Result<Arc<Scratch>> {
+        machine::need_root()?;
+        let base = Path::new(BASE);
+        make_base(base)?;
+        // Held while directories are made or removed: one without a lock yet looks dead.
+        let _guard = locked(&base.join("lock"), FlockOperation::LockExclusive)?;
+        sweep(base);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = base.join(format!("{}-{number}", std::process::id()));
+        fs::create_dir(&path).context(|| format!("make {}", path.display()))?;
+        let _lock = locked(&path.join("lock"), FlockOperation::NonBlockingLockExclusive)?;
+        fs::write(path.join("boot"), machine::boot_id()).context(|| "note the boot".to_owned())?;
+        Ok(Arc::new(Scratch { path, _lock }))
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A path in it that no other call gives.
+    pub fn fresh(&self, stem: &str) -> PathBuf {
+        self.path.join(format!("{stem}-{}", COUNT.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    /// The name of this lab's cgroups.
+    pub fn cgroup(&self) -> String {
+        cgroup_name(&self.path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        remove_leftovers(&self.path);
+    }
+}
+
+/// Removes what labs left whose processes are gone.
+pub fn remove_dead() -> Result<()> {
+    machine::need_root()?;
+    let base = Path::new(BASE);
+    make_base(base)?;
+    let _guard = locked(&base.join("lock"), FlockOperation::LockExclusive)?;
+    sweep(base);
+    Ok(())
+}
+
+/// Makes the base directory; refuses one that somebody else could have prepared.
+fn make_base(base: &Path) -> Result<()> {
+    let made = fs::DirBuilder::new().mode(0o700).create(base);
+    if let Err(cause) = made
+        && cause.kind() != std::io::ErrorKind::AlreadyExists
+    {
+        return Err(Error::failed(format!("make {}", base.display()), cause));
+    }
+    let about = fs::symlink_metadata(base).context(|| format!("look at {}", base.display()))?;
+    if !about.is_dir() || about.uid() != 0 || about.mode() & 0o022 != 0 {
+        let cause = "it is not a directory of root that only root can write to";
+        return Err(Error::failed(format!("use {}", base.display()), cause));
+    }
+    Ok(())
+}
+
+fn locked(path: &Path, how: FlockOperation) -> Result<File> {
+    let file = File::create(path).context(|| format!("make {}", path.display()))?;
+    rustix::fs::flock(&file, how).context(|| format!("lock {}", path.display()))?;
+    Ok(file)
+}
+
+fn sweep(base: &Path) {
+    for entry in fs::read_dir(base).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let dead = File::open(path.join("lock")).map_or(true, |lock| {
+            rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok()
+        });
+        if path.is_dir() && dead {
+            remove_leftovers(&path);
+        }
+    }
+}
+
+/// Removes one lab's directory and what hangs on it. What cannot be removed now keeps the
+/// directory, so that the next lab tries again.
+fn remove_leftovers(path: &Path) {
+    // Twice: a tmpfs is busy while a loop device has a file of it, a loop device while mounted.
+    for _ in 0..2 {
+        for mount in machine::mounts_below(path) {
+            let _still_busy = command::run("umount", [&mount]);
+        }
+        for device in machine::loops_below(path) {
+            let _still_busy = command::run("losetup", [Path::new("--detach"), &device]);
+        }
+    }
+    remove_zram(path);
+    for root in machine::cgroup_roots() {
+        let _absent_or_busy = fs::remove_dir(root.join(cgroup_name(path)));
+    }
+    if machine::mounts_below(path).is_empty() && machine::loops_below(path).is_empty() {
+        let _left_for_the_next_lab = fs::remove_dir_all(path);
+    }
+}
+
+/// Removes the zram devices noted in `path`, unless the machine was booted since: then the numbers
+/// are somebody else's.
+fn remove_zram(path: &Path) {
+    if fs::read_to_string(path.join("boot")).is_ok_and(|boot| boot != machine::boot_id()) {
+        return;
+    }
+    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let Some(number) = name.to_str().and_then(|name| name.strip_prefix("zram-")) else {
+            continue;
+        };
+        let size = fs::read_to_string(format!("/sys/block/zram{number}/disksize"));
+        let noted = fs::read_to_string(entry.path());
+        // The number may have been given to somebody else meanwhile: the odd size is ours.
+        if size.is_ok_and(|size| noted.is_ok_and(|noted| noted.trim() == size.trim())) {
+            let _busy = fs::write("/sys/class/zram-control/hot_remove", number);
+        }
+    }
+}
+
+fn cgroup_name(path: &Path) -> String {
+    let id = path.file_name().unwrap_or_default().to_string_lossy();
+    format!("iowhy-labs-{id}")
+}

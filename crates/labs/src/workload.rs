@@ -1,0 +1,180 @@
+//! Workloads whose effect on the disk is known beforehand and that fio cannot make. They are hidden
+//! subcommands of `iowhy-labs`, so that `iowhy record -- iowhy-labs workload ...` can run them.
+
+use crate::error::Context;
+use crate::Result;
+use clap::Subcommand;
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The size that reads and writes of page cache files have.
+pub const PAGE: u64 = 4096;
+
+/// A workload and its arguments.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Workload {
+    /// Sends a file to /dev/null with sendfile(2).
+    Sendfile {
+        /// The file.
+        file: PathBuf,
+    },
+    /// Overwrites every other page of a file, buffered, and leaves it dirty.
+    Dirty {
+        /// The file, which must exist.
+        file: PathBuf,
+        /// How many pages.
+        pages: u64,
+        /// Whether to call fsync(2) at the end.
+        #[arg(long)]
+        fsync: bool,
+    },
+    /// Writes back a whole file system with syncfs(2).
+    Syncfs {
+        /// A folder of it.
+        folder: PathBuf,
+    },
+    /// Makes, renames, lists and removes many small files and folders, then syncs.
+    Storm {
+        /// The folder, which must be empty.
+        folder: PathBuf,
+        /// How many files.
+        files: u64,
+    },
+    /// Reads a whole file, buffered, in reads of one page.
+    Read {
+        /// The file.
+        file: PathBuf,
+    },
+}
+
+impl Workload {
+    /// Does it.
+    pub fn run(&self) -> Result<()> {
+        match self {
+            Workload::Sendfile { file } => sendfile(file),
+            Workload::Dirty { file, pages, fsync } => dirty(file, *pages, *fsync),
+            Workload::Syncfs { folder } => syncfs(folder),
+            Workload::Storm { folder, files } => storm(folder, *files),
+            Workload::Read { file } => read(file),
+        }
+    }
+
+    /// The command that does it, given the program `iowhy-labs`.
+    pub fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        command.arg("workload");
+        match self {
+            Workload::Sendfile { file } => command.arg("sendfile").arg(file),
+            Workload::Dirty { file, pages, fsync } => {
+                command.arg("dirty").arg(file).arg(pages.to_string());
+                command.args(fsync.then_some("--fsync"))
+            }
+            Workload::Syncfs { folder } => command.arg("syncfs").arg(folder),
+            Workload::Storm { folder, files } => command.arg("storm").arg(folder).arg(files.to_string()),
+            Workload::Read { file } => command.arg("read").arg(file),
+        };
+        command
+    }
+}
+
+/// The pages that [`Workload::Dirty`] writes: every other one, so that none can be merged.
+pub fn dirty_offsets(pages: u64) -> impl Iterator<Item = u64> {
+    (0..pages).map(|index| index * 2 * PAGE)
+}
+
+/// The names of the files that [`Workload::Storm`] leaves, below its folder.
+pub fn storm_names(files: u64) -> impl Iterator<Item = String> {
+    (0..files).filter(|index| !storm_removes(*index)).map(storm_final_name)
+}
+
+fn storm_removes(index: u64) -> bool {
+    index.is_multiple_of(5)
+}
+
+fn storm_first_name(index: u64) -> String {
+    format!("d{}/f{index}", index % 37)
+}
+
+fn storm_final_name(index: u64) -> String {
+    if index.is_multiple_of(3) {
+        format!("d{}/renamed{index}", index % 37)
+    } else {
+        storm_first_name(index)
+    }
+}
+
+/// Every name that [`Workload::Storm`] ever uses for a file, below its folder.
+pub fn storm_all_names(files: u64) -> impl Iterator<Item = String> {
+    (0..files).flat_map(|index| [storm_first_name(index), storm_final_name(index)])
+}
+
+fn storm(folder: &Path, files: u64) -> Result<()> {
+    for index in 0..37 {
+        let path = folder.join(format!("d{index}"));
+        fs::create_dir(&path).context(|| format!("make {}", path.display()))?;
+    }
+    for index in 0..files {
+        let path = folder.join(storm_first_name(index));
+        // Below and above the size that file systems keep inside an inode or a leaf.
+        let bytes = vec![b'x'; (index % 7 * 3001 + 1) as usize];
+        fs::write(&path, bytes).context(|| format!("write {}", path.display()))?;
+        if index.is_multiple_of(50) {
+            let file = File::open(&path).context(|| format!("open {}", path.display()))?;
+            file.sync_all().context(|| format!("sync {}", path.display()))?;
+        }
+        let last = folder.join(storm_final_name(index));
+        if path != last {
+            fs::rename(&path, &last).context(|| format!("rename {}", path.display()))?;
+        }
+    }
+    for index in (0..files).filter(|index| storm_removes(*index)) {
+        let path = folder.join(storm_final_name(index));
+        fs::remove_file(&path).context(|| format!("remove {}", path.display()))?;
+    }
+    syncfs(folder)
+}
+
+fn sendfile(path: &Path) -> Result<()> {
+    let file = File::open(path).context(|| format!("open {}", path.display()))?;
+    let sink = OpenOptions::new().write(true).open("/dev/null").context(|| "open /dev/null".to_owned())?;
+    loop {
+        let sent = rustix::fs::sendfile(&sink, &file, None, 1 << 20)
+            .context(|| format!("send {}", path.display()))?;
+        if sent == 0 {
+            return Ok(());
+        }
+    }
+}
+
+fn dirty(path: &Path, pages: u64, fsync: bool) -> Result<()> {
+    let file = OpenOptions::new().write(true).open(path).context(|| format!("open {}", path.display()))?;
+    let page = [0xa5; PAGE as usize];
+    for offset in dirty_offsets(pages) {
+        file.write_all_at(&page, offset).context(|| format!("write {}", path.display()))?;
+    }
+    if fsync {
+        file.sync_all().context(|| format!("sync {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Writes back everything of the file system that `folder` is on.
+pub fn syncfs(folder: &Path) -> Result<()> {
+    let folder_file = File::open(folder).context(|| format!("open {}", folder.display()))?;
+    rustix::fs::syncfs(&folder_file).context(|| format!("sync {}", folder.display()))
+}
+
+fn read(path: &Path) -> Result<()> {
+    let file = File::open(path).context(|| format!("open {}", path.display()))?;
+    let mut page = [0; PAGE as usize];
+    let mut offset = 0;
+    loop {
+        let got = file.read_at(&mut page, offset).context(|| format!("read {}", path.display()))?;
+        if got == 0 {
+            return Ok(());
+        }
+        offset += got as u64;
+    }
+}
