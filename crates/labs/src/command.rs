@@ -6,7 +6,10 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 /// Runs `program` and gives what it wrote to its standard output.
-pub fn run<A: AsRef<OsStr>>(program: &str, arguments: impl IntoIterator<Item = A>) -> Result<String> {
+pub fn run<A: AsRef<OsStr>>(
+    program: &str,
+    arguments: impl IntoIterator<Item = A>,
+) -> Result<String> {
     let mut command = Command::new(find(program)?);
     command.args(arguments);
     output_of(command)

@@ -1,15 +1,23 @@
 //! What can go wrong in a lab.
 
-/// A lab's error. [`Error::Missing`] means that the machine cannot run this lab at all, which a
-/// test reports as a skip; everything else is a failure.
+/// A lab's error. [`Error::Missing`] and [`Error::Unsupported`] mean that the lab cannot run here at
+/// all, which a test reports as a skip; everything else is a failure.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The machine lacks something that the lab needs.
+    /// Something is missing that whoever runs the lab can provide: root, a program.
     #[error("this machine lacks {what}\nhint: {hint}")]
     Missing {
         /// What is missing, as a noun: "root", "mkfs.xfs" …
         what: String,
         /// How to get it.
+        hint: String,
+    },
+    /// This kernel cannot do it: a file system or a device that it was built without.
+    #[error("this kernel lacks {what}\nhint: {hint}")]
+    Unsupported {
+        /// What is missing, as a noun: "zram".
+        what: String,
+        /// How to get it, where it is a module.
         hint: String,
     },
     /// A step failed.
@@ -34,6 +42,11 @@ impl Error {
     /// The machine lacks `what`; `hint` says how to get it.
     pub fn missing(what: impl Into<String>, hint: impl Into<String>) -> Error {
         Error::Missing { what: what.into(), hint: hint.into() }
+    }
+
+    /// The kernel lacks `what`; `hint` says how to get it.
+    pub fn unsupported(what: impl Into<String>, hint: impl Into<String>) -> Error {
+        Error::Unsupported { what: what.into(), hint: hint.into() }
     }
 }
 

@@ -95,11 +95,20 @@ impl Job {
     /// `count` direct I/Os of `block` bytes, each followed by a hole of the same size, so that no
     /// two of them can be merged.
     pub fn strided(file: &Path, engine: Engine, access: Access, count: u64, block: u64) -> Job {
+        Job::stride(file, engine, access, count, block).direct()
+    }
+
+    fn stride(file: &Path, engine: Engine, access: Access, count: u64, block: u64) -> Job {
         Job::new(file, engine, access, block)
             .with("rw", format!("{}:{block}", access.word()))
             .with("size", (2 * block * count).to_string())
             .with("number_ios", count.to_string())
-            .direct()
+    }
+
+    /// `count` buffered writes of `block` bytes, each followed by a hole of the same size; they are
+    /// left dirty.
+    pub fn strided_buffered(file: &Path, count: u64, block: u64) -> Job {
+        Job::stride(file, Engine::Psync, Access::Write, count, block)
     }
 
     /// Past the page cache (O_DIRECT).

@@ -14,5 +14,7 @@ pub fn binary() -> Result<PathBuf> {
         .take(2)
         .map(|folder| folder.join("iowhy"))
         .find(|file| file.is_file())
-        .ok_or_else(|| Error::missing("the binary iowhy", "cargo build --package iowhy, or set IOWHY_BIN"))
+        .ok_or_else(|| {
+            Error::missing("the binary iowhy", "cargo build --package iowhy, or set IOWHY_BIN")
+        })
 }

@@ -5,12 +5,35 @@ use crate::{Error, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+const CAP_SYS_ADMIN: u32 = 21;
+const CAP_PERFMON: u32 = 38;
+const CAP_BPF: u32 = 39;
+
 /// An error unless this process is root.
 pub fn need_root() -> Result<()> {
     if rustix::process::geteuid().is_root() {
         return Ok(());
     }
     Err(Error::missing("root", "run it as root: labs make devices and mount file systems"))
+}
+
+/// An error unless this process may load BPF programs and the kernel describes its types.
+pub fn need_bpf() -> Result<()> {
+    need_root()?;
+    if !Path::new("/sys/kernel/btf/vmlinux").exists() {
+        return Err(Error::unsupported("BTF", "a kernel with CONFIG_DEBUG_INFO_BTF=y"));
+    }
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let bits = effective.and_then(|text| u64::from_str_radix(text.trim(), 16).ok()).unwrap_or(0);
+    let has = |capability: u32| bits & (1 << capability) != 0;
+    if has(CAP_SYS_ADMIN) || (has(CAP_BPF) && has(CAP_PERFMON)) {
+        return Ok(());
+    }
+    Err(Error::missing(
+        "BPF (CAP_BPF and CAP_PERFMON)",
+        "run it outside the container, or privileged",
+    ))
 }
 
 /// An identifier of this boot.
@@ -45,11 +68,7 @@ pub fn loops_below(path: &Path) -> Vec<PathBuf> {
 
 /// Where cgroups can be made: v1's blkio and memory, and v2.
 pub fn cgroup_roots() -> Vec<PathBuf> {
-    ["blkio", "memory"]
-        .into_iter()
-        .filter_map(|controller| cgroup_v1_root(controller))
-        .chain(cgroup_v2_root())
-        .collect()
+    ["blkio", "memory"].into_iter().filter_map(cgroup_v1_root).chain(cgroup_v2_root()).collect()
 }
 
 /// The mount of a cgroup v1 controller.
@@ -97,7 +116,8 @@ impl DiskStats {
     pub fn of(device: &str) -> Result<DiskStats> {
         let path = format!("/sys/block/{device}/stat");
         let text = fs::read_to_string(&path).context(|| format!("read {path}"))?;
-        let fields: Vec<u64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        let fields: Vec<u64> =
+            text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
         let field = |index: usize| fields.get(index).copied().unwrap_or(0);
         Ok(DiskStats {
             reads: field(0),

@@ -2,8 +2,11 @@
 #![forbid(unsafe_code)]
 
 use clap::{Parser, Subcommand};
+use iowhy_labs::Result;
+use iowhy_labs::devices::{Backing, Cgroup, FileSystem, Kind, LoopDevice, Zram};
+use iowhy_labs::error::Context;
+use iowhy_labs::scratch::{self, Scratch};
 use iowhy_labs::workload::Workload;
-use iowhy_labs::{Result, scratch};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -19,6 +22,9 @@ struct Arguments {
 enum Command {
     /// Removes what killed labs left: mounts, loop and zram devices, cgroups, files.
     Clean,
+    /// Makes devices, says where, and keeps them until it is killed; for the test of `clean`.
+    #[command(hide = true)]
+    Hold,
     /// Does the I/O of a test.
     #[command(subcommand, hide = true)]
     Workload(Workload),
@@ -39,6 +45,20 @@ fn main() -> ExitCode {
 fn run(command: &Command) -> Result<()> {
     match command {
         Command::Clean => scratch::remove_dead(),
+        Command::Hold => hold(),
         Command::Workload(workload) => workload.run(),
+    }
+}
+
+fn hold() -> Result<()> {
+    let scratch = Scratch::new()?;
+    let device = LoopDevice::new(&scratch, Backing::Tmpfs, 64 << 20)?;
+    let _disk = FileSystem::new(&scratch, device, Kind::Ext4)?;
+    let _zram = Zram::new(&scratch, 1 << 20);
+    let _cgroup = Cgroup::block(&scratch);
+    let said = writeln!(std::io::stdout(), "{}", scratch.path().display());
+    said.context(|| "say where the devices are".to_owned())?;
+    loop {
+        std::thread::park();
     }
 }

@@ -1,8 +1,8 @@
 //! Workloads whose effect on the disk is known beforehand and that fio cannot make. They are hidden
 //! subcommands of `iowhy-labs`, so that `iowhy record -- iowhy-labs workload ...` can run them.
 
-use crate::error::Context;
 use crate::Result;
+use crate::error::Context;
 use clap::Subcommand;
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -72,7 +72,9 @@ impl Workload {
                 command.args(fsync.then_some("--fsync"))
             }
             Workload::Syncfs { folder } => command.arg("syncfs").arg(folder),
-            Workload::Storm { folder, files } => command.arg("storm").arg(folder).arg(files.to_string()),
+            Workload::Storm { folder, files } => {
+                command.arg("storm").arg(folder).arg(files.to_string())
+            }
             Workload::Read { file } => command.arg("read").arg(file),
         };
         command
@@ -138,7 +140,8 @@ fn storm(folder: &Path, files: u64) -> Result<()> {
 
 fn sendfile(path: &Path) -> Result<()> {
     let file = File::open(path).context(|| format!("open {}", path.display()))?;
-    let sink = OpenOptions::new().write(true).open("/dev/null").context(|| "open /dev/null".to_owned())?;
+    let sink =
+        OpenOptions::new().write(true).open("/dev/null").context(|| "open /dev/null".to_owned())?;
     loop {
         let sent = rustix::fs::sendfile(&sink, &file, None, 1 << 20)
             .context(|| format!("send {}", path.display()))?;
@@ -149,7 +152,8 @@ fn sendfile(path: &Path) -> Result<()> {
 }
 
 fn dirty(path: &Path, pages: u64, fsync: bool) -> Result<()> {
-    let file = OpenOptions::new().write(true).open(path).context(|| format!("open {}", path.display()))?;
+    let file =
+        OpenOptions::new().write(true).open(path).context(|| format!("open {}", path.display()))?;
     let page = [0xa5; PAGE as usize];
     for offset in dirty_offsets(pages) {
         file.write_all_at(&page, offset).context(|| format!("write {}", path.display()))?;

@@ -67,11 +67,12 @@ impl Cgroup {
             (Some(root), _) => (root, false),
             (None, Some(root)) => {
                 let control = root.join("cgroup.subtree_control");
-                fs::write(&control, format!("+{v2}")).context(|| format!("write {}", control.display()))?;
+                fs::write(&control, format!("+{v2}"))
+                    .context(|| format!("write {}", control.display()))?;
                 (root, true)
             }
             (None, None) => {
-                return Err(Error::missing(
+                return Err(Error::unsupported(
                     format!("a cgroup controller for {v2}"),
                     "mount cgroup v2, or v1's blkio and memory",
                 ));

@@ -66,14 +66,15 @@ impl FileSystem {
     ) -> Result<FileSystem> {
         let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
         if !known.split_whitespace().any(|word| word == kind.name()) {
-            return Err(Error::missing(kind.name(), format!("modprobe {}", kind.name())));
+            return Err(Error::unsupported(kind.name(), format!("modprobe {}", kind.name())));
         }
         let mut arguments: Vec<&Path> = kind.make_arguments().iter().map(Path::new).collect();
         arguments.push(device.path());
         command::run(&format!("mkfs.{}", kind.name()), arguments)?;
         let point = scratch.fresh(kind.name());
         fs::create_dir(&point).context(|| format!("make {}", point.display()))?;
-        let made = FileSystem { kind, point, device: Box::new(device), _scratch: Arc::clone(scratch) };
+        let made =
+            FileSystem { kind, point, device: Box::new(device), _scratch: Arc::clone(scratch) };
         made.mount()?;
         Ok(made)
     }

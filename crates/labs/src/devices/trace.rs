@@ -17,7 +17,8 @@ impl DebugFs {
     /// Mounts it unless it is mounted.
     pub fn new() -> Result<DebugFs> {
         machine::need_root()?;
-        let mounted = machine::mounts_below(Path::new(POINT)).iter().any(|point| point == Path::new(POINT));
+        let mounted =
+            machine::mounts_below(Path::new(POINT)).iter().any(|point| point == Path::new(POINT));
         if !mounted {
             command::run("mount", ["-t", "debugfs", "iowhy-labs", POINT])?;
         }

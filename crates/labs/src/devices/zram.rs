@@ -24,12 +24,16 @@ impl Zram {
     /// leftover is told from a device of somebody else.
     pub fn new(scratch: &Arc<Scratch>, bytes: u64) -> Result<Zram> {
         let made = fs::read_to_string(format!("{CONTROL}/hot_add"))
-            .map_err(|cause| Error::missing(format!("zram ({cause})"), "modprobe zram"))?;
+            .map_err(|cause| Error::unsupported(format!("zram ({cause})"), "modprobe zram"))?;
         let number = made.trim().to_owned();
         let size = bytes + 4096 * u64::from(std::process::id() % 1024 + 1);
         let note = scratch.path().join(format!("zram-{number}"));
-        let device =
-            Zram { node: format!("/dev/zram{number}").into(), number, note, _scratch: Arc::clone(scratch) };
+        let device = Zram {
+            node: format!("/dev/zram{number}").into(),
+            number,
+            note,
+            _scratch: Arc::clone(scratch),
+        };
         fs::write(&device.note, size.to_string()).context(|| "note the zram device".to_owned())?;
         let setting = format!("/sys/block/zram{}/disksize", device.number);
         fs::write(&setting, size.to_string()).context(|| format!("write {setting}"))?;

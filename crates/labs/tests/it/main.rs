@@ -1,7 +1,38 @@
-//! Tests that drive the built `iowhy` as a user does, on devices made for them.
+//! Tests that drive the built `iowhy` as a user does, on devices made for them; and the test that
+//! holds the walls between the crates.
+//!
+//! A test returns an error to be skipped or to fail, and panics to fail (see [`support::trial`]).
 #![forbid(unsafe_code)]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "these are tests, which clippy does not see without #[test]"
+)]
+
+mod architecture;
+mod bad_input;
+mod cached;
+mod direct;
+mod labs;
+mod metadata;
+mod recording;
+mod signals;
+mod support;
+mod totals;
 
 fn main() {
-    let arguments = libtest_mimic::Arguments::from_args();
-    libtest_mimic::run(&arguments, Vec::new()).exit();
+    let mut arguments = libtest_mimic::Arguments::from_args();
+    // Each test has its own device, but the machine's CPUs are shared.
+    arguments.test_threads.get_or_insert(2);
+    let tests = [
+        architecture::tests(),
+        labs::tests(),
+        direct::tests(),
+        cached::tests(),
+        metadata::tests(),
+        totals::tests(),
+        bad_input::tests(),
+        signals::tests(),
+    ];
+    libtest_mimic::run(&arguments, tests.into_iter().flatten().collect()).exit();
 }

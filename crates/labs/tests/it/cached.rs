@@ -1,0 +1,186 @@
+//! I/O through the page cache: the exact set of (file, page) and bytes, and its owner or the reason
+//! for none.
+
+use crate::recording::{Pair, Recording};
+use crate::support::{labs_program, trial, watch};
+use iowhy_core::model::Origin;
+use iowhy_labs::devices::{Backing, FileSystem, Kind, LoopDevice};
+use iowhy_labs::fio::{self, Access, Engine, Job};
+use iowhy_labs::scratch::Scratch;
+use iowhy_labs::workload::{self, PAGE, Workload};
+use iowhy_labs::{Result, command};
+use libtest_mimic::Trial;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+const MIB: u64 = 1 << 20;
+const SIZE: u64 = 16 * MIB;
+const PAGES: u64 = 499;
+
+pub fn tests() -> Vec<Trial> {
+    let mut tests = Vec::new();
+    for kind in [Kind::Ext4, Kind::Xfs, Kind::Btrfs] {
+        let name = kind.name();
+        tests.extend([
+            trial(format!("cached::mmap_random_{name}"), move || mmap_random(kind)),
+            trial(format!("cached::mmap_whole_{name}"), move || mmap_whole(kind)),
+            trial(format!("cached::sendfile_{name}"), move || sendfile(kind)),
+            trial(format!("cached::read_{name}"), move || buffered_read(kind)),
+            trial(format!("cached::fsync_{name}"), move || fsync(kind)),
+            trial(format!("cached::dirtier_{name}"), move || dirtier(kind)),
+            trial(format!("cached::later_writeback_{name}"), move || later_writeback(kind)),
+        ]);
+    }
+    tests
+}
+
+/// A file system with one file of [`SIZE`] bytes that is not in the page cache.
+struct Stage {
+    scratch: Arc<Scratch>,
+    disk: FileSystem,
+    file: PathBuf,
+}
+
+impl Stage {
+    fn new(kind: Kind) -> Result<Stage> {
+        let scratch = Scratch::new()?;
+        let device = LoopDevice::new(&scratch, Backing::Tmpfs, 512 * MIB)?;
+        let disk = FileSystem::new(&scratch, device, kind)?;
+        let file = fio::prepare(&disk.path().join("data"), SIZE)?;
+        disk.remount()?;
+        Ok(Stage { scratch, disk, file })
+    }
+
+    fn watch(&self, workload: &Command) -> Result<Recording> {
+        watch(self.disk.device(), &self.scratch.fresh("recording"), workload)
+    }
+
+    fn dirty(&self, fsync: bool) -> Command {
+        let workload = Workload::Dirty { file: self.file.clone(), pages: PAGES, fsync };
+        workload.command(labs_program())
+    }
+
+    fn syncfs(&self) -> Command {
+        Workload::Syncfs { folder: self.disk.path().to_owned() }.command(labs_program())
+    }
+}
+
+fn dirty_ranges() -> Vec<(u64, u64)> {
+    workload::dirty_offsets(PAGES).map(|offset| (offset, PAGE)).collect()
+}
+
+fn expect_origin(found: &[Pair], allowed: &[Origin]) {
+    for (request, _) in found {
+        assert!(allowed.contains(&request.origin), "origin {}: {request:?}", request.origin.word());
+    }
+}
+
+fn expect_owner(recording: &Recording, found: &[Pair], owner: &str) {
+    for (_, part) in found {
+        assert_eq!(recording.text(part.owner), owner, "{part:?}\n{}", recording.overview());
+        assert!(part.owner_pid.is_some(), "{part:?}");
+    }
+}
+
+fn mmap_random(kind: Kind) -> Result<()> {
+    let stage = Stage::new(kind)?;
+    let log = stage.scratch.fresh("iolog");
+    let job = Job::new(&stage.file, Engine::Mmap, Access::RandomRead, PAGE)
+        .with("size", SIZE.to_string())
+        .with("number_ios", PAGES.to_string())
+        .with("write_iolog", &log);
+    let recording = stage.watch(&job.command(&stage.scratch.fresh("fio.json"))?)?;
+    let found = recording.of_file(&stage.file);
+    recording.expect_ranges("mapped pages", &found, &fio::read_iolog(&log)?);
+    expect_origin(&found, &[Origin::PageFault]);
+    expect_owner(&recording, &found, "fio");
+    Ok(())
+}
+
+fn mmap_whole(kind: Kind) -> Result<()> {
+    let stage = Stage::new(kind)?;
+    let job =
+        Job::new(&stage.file, Engine::Mmap, Access::Read, PAGE).with("size", SIZE.to_string());
+    let recording = stage.watch(&job.command(&stage.scratch.fresh("fio.json"))?)?;
+    let found = recording.of_file(&stage.file);
+    recording.expect_ranges("mapped pages", &found, &[(0, SIZE)]);
+    expect_origin(&found, &[Origin::PageFault, Origin::Readahead]);
+    expect_owner(&recording, &found, "fio");
+    Ok(())
+}
+
+fn sendfile(kind: Kind) -> Result<()> {
+    let stage = Stage::new(kind)?;
+    let workload = Workload::Sendfile { file: stage.file.clone() };
+    read_by_labs(&stage, &workload)
+}
+
+fn buffered_read(kind: Kind) -> Result<()> {
+    let stage = Stage::new(kind)?;
+    let workload = Workload::Read { file: stage.file.clone() };
+    read_by_labs(&stage, &workload)
+}
+
+fn read_by_labs(stage: &Stage, workload: &Workload) -> Result<()> {
+    let recording = stage.watch(&workload.command(labs_program()))?;
+    let found = recording.of_file(&stage.file);
+    recording.expect_ranges("pages read", &found, &[(0, SIZE)]);
+    expect_origin(&found, &[Origin::Read, Origin::Readahead]);
+    expect_owner(&recording, &found, "iowhy-labs");
+    Ok(())
+}
+
+fn fsync(kind: Kind) -> Result<()> {
+    let stage = Stage::new(kind)?;
+    let recording = stage.watch(&stage.dirty(true))?;
+    let found = recording.of_file(&stage.file);
+    recording.expect_ranges("pages written", &found, &dirty_ranges());
+    expect_origin(&found, &[Origin::Writeback]);
+    expect_owner(&recording, &found, "iowhy-labs");
+    Ok(())
+}
+
+/// One process makes the pages dirty, another one has them written: they belong to the first.
+fn dirtier(kind: Kind) -> Result<()> {
+    let stage = Stage::new(kind)?;
+    let job = Job::strided_buffered(&stage.file, PAGES, PAGE);
+    let mut both = Command::new("/bin/sh");
+    both.args([
+        "-c",
+        &format!(
+            "{} && {}",
+            shell(&job.command(&stage.scratch.fresh("fio.json"))?),
+            shell(&stage.syncfs())
+        ),
+    ]);
+    let recording = stage.watch(&both)?;
+    let found = recording.of_file(&stage.file);
+    recording.expect_ranges("pages written", &found, &dirty_ranges());
+    expect_origin(&found, &[Origin::Writeback]);
+    expect_owner(&recording, &found, "fio");
+    Ok(())
+}
+
+fn shell(command: &Command) -> String {
+    command::shown(command).split(' ').map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ")
+}
+
+/// What was made dirty before the watch belongs to nobody, and the reason says so; least of all does
+/// it belong to whoever asked for the writeback.
+fn later_writeback(kind: Kind) -> Result<()> {
+    iowhy_labs::machine::need_bpf()?;
+    let stage = Stage::new(kind)?;
+    command::output_of(stage.dirty(false))?;
+    std::thread::sleep(Duration::from_secs(15));
+    let recording = stage.watch(&stage.syncfs())?;
+    let found = recording.of_file(&stage.file);
+    recording.expect_ranges("pages written", &found, &dirty_ranges());
+    expect_origin(&found, &[Origin::Writeback]);
+    for (_, part) in &found {
+        assert_eq!(part.owner_pid, None, "{}", recording.overview());
+        assert!(!recording.text(part.owner_reason).is_empty(), "{part:?}");
+    }
+    Ok(())
+}

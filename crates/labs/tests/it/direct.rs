@@ -1,0 +1,175 @@
+//! Direct I/O whose requests are known one by one: count, bytes, process, path, offset, origin.
+
+use crate::recording::{Pair, Recording};
+use crate::support::{trial, watch};
+use iowhy_core::model::{Operation, Origin};
+use iowhy_labs::Result;
+use iowhy_labs::devices::{Backing, BlockDevice, FileSystem, Kind, LoopDevice, Zram};
+use iowhy_labs::fio::{self, Access, Engine, Job};
+use iowhy_labs::scratch::Scratch;
+use libtest_mimic::Trial;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// A prime: nothing that batches or rounds gives it by accident.
+const COUNT: u64 = 997;
+const BLOCK: u64 = 4096;
+const MIB: u64 = 1 << 20;
+
+pub fn tests() -> Vec<Trial> {
+    let mut tests = Vec::new();
+    for engine in Engine::DIRECT {
+        tests.push(trial(format!("direct::read_{engine:?}_ext4"), move || {
+            on_file_system(Backing::Tmpfs, Kind::Ext4, engine, Access::Read)
+        }));
+    }
+    tests.extend([
+        trial("direct::write_psync_ext4", || {
+            on_file_system(Backing::File, Kind::Ext4, Engine::Psync, Access::Write)
+        }),
+        trial("direct::write_libaio_xfs", || {
+            on_file_system(Backing::DirectFile, Kind::Xfs, Engine::Libaio, Access::Write)
+        }),
+        trial("direct::read_io_uring_xfs", || {
+            on_file_system(Backing::Tmpfs, Kind::Xfs, Engine::IoUring, Access::Read)
+        }),
+        trial("direct::read_psync_btrfs", || {
+            on_file_system(Backing::Tmpfs, Kind::Btrfs, Engine::Psync, Access::Read)
+        }),
+        trial("direct::write_libaio_btrfs", || {
+            on_file_system(Backing::Tmpfs, Kind::Btrfs, Engine::Libaio, Access::Write)
+        }),
+        trial("direct::read_raw_device", || on_raw_loop(Engine::Libaio, Access::Read)),
+        trial("direct::write_raw_device", || on_raw_loop(Engine::Psync, Access::Write)),
+        trial("direct::read_zram", || on_zram(Access::Read)),
+        trial("direct::write_zram", || on_zram(Access::Write)),
+        trial("direct::split_and_chained_ext4", || split(Kind::Ext4)),
+        trial("direct::split_and_chained_xfs", || split(Kind::Xfs)),
+        trial("direct::split_and_chained_btrfs", || split(Kind::Btrfs)),
+    ]);
+    tests
+}
+
+fn origin_of(access: Access) -> (Operation, Origin) {
+    match access {
+        Access::Read | Access::RandomRead => (Operation::Read, Origin::Read),
+        Access::Write | Access::RandomWrite => (Operation::Write, Origin::Write),
+    }
+}
+
+fn on_file_system(backing: Backing, kind: Kind, engine: Engine, access: Access) -> Result<()> {
+    let scratch = Scratch::new()?;
+    let disk = FileSystem::new(&scratch, LoopDevice::new(&scratch, backing, 512 * MIB)?, kind)?;
+    let file = fio::prepare(&disk.path().join("data"), 2 * COUNT * BLOCK)?;
+    disk.remount()?;
+    let job = strided(&file, engine, access);
+    let report = scratch.fresh("fio.json");
+    let recording = watch(disk.device(), &scratch.fresh("recording"), &job.command(&report)?)?;
+    let found = recording.of_file(&file);
+    expect_strided(&recording, &found, access);
+    assert!(
+        found.iter().all(|(_, part)| part.inode == inode_of(&file)),
+        "{}",
+        recording.overview()
+    );
+    Ok(())
+}
+
+fn strided(file: &Path, engine: Engine, access: Access) -> Job {
+    let job = Job::strided(file, engine, access, COUNT, BLOCK);
+    if engine == Engine::Psync { job } else { job.with("iodepth", "8") }
+}
+
+/// Each of `found` is one of the I/Os of [`Job::strided`].
+fn expect_strided(recording: &Recording, found: &[Pair], access: Access) {
+    recording.expect_count("direct I/Os", found.len(), COUNT);
+    let expected: Vec<(u64, u64)> = (0..COUNT).map(|index| (index * 2 * BLOCK, BLOCK)).collect();
+    recording.expect_ranges("direct I/Os", found, &expected);
+    for (request, _) in found {
+        assert_eq!((request.operation, request.origin), origin_of(access), "{request:?}");
+        assert_eq!(request.bytes, BLOCK, "{request:?}");
+    }
+    expect_fio(recording, found);
+}
+
+/// All of it was done by one process, fio, and is its own data.
+fn expect_fio(recording: &Recording, found: &[Pair]) {
+    for (request, part) in found {
+        assert_eq!(recording.text(request.process), "fio", "{request:?}");
+        assert_eq!(recording.text(part.owner), "fio", "{part:?}");
+        assert_eq!(part.owner_pid, request.pid, "{part:?}");
+    }
+    let processes: BTreeSet<_> = found.iter().map(|(request, _)| request.pid).collect();
+    assert_eq!(processes.len(), 1, "{processes:?}");
+}
+
+fn inode_of(file: &Path) -> Option<u64> {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata(file).ok().map(|about| about.ino())
+}
+
+fn on_raw_loop(engine: Engine, access: Access) -> Result<()> {
+    let scratch = Scratch::new()?;
+    on_raw(&scratch, &LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?, engine, access)
+}
+
+fn on_zram(access: Access) -> Result<()> {
+    let scratch = Scratch::new()?;
+    let device = Zram::new(&scratch, 64 * MIB)?;
+    // A page of zram that was never written is not read from anywhere; the bio comes all the same.
+    on_raw(&scratch, &device, Engine::Psync, access)
+}
+
+/// On the device itself there is no file system: the file is the device's node, or none.
+fn on_raw(
+    scratch: &Scratch,
+    device: &dyn BlockDevice,
+    engine: Engine,
+    access: Access,
+) -> Result<()> {
+    let job = strided(device.path(), engine, access);
+    let report = scratch.fresh("fio.json");
+    let recording = watch(device, &scratch.fresh("recording"), &job.command(&report)?)?;
+    let (operation, origin) = origin_of(access);
+    let node = device.path().to_str().unwrap_or_default();
+    let mut found: Vec<Pair> =
+        recording.pairs().filter(|(request, _)| request.origin == origin).collect();
+    found.sort_by_key(|(request, _)| request.sector);
+    recording.expect_count("direct I/Os", found.len(), COUNT);
+    for (request, part) in &found {
+        assert_eq!((request.operation, request.bytes), (operation, BLOCK), "{request:?}");
+        assert_eq!(request.sector * 512 % (2 * BLOCK), 0, "{request:?}");
+        let file = recording.text(part.file);
+        assert!(file == node || part.file.is_none(), "{file}");
+    }
+    let sectors: BTreeSet<u64> = found.iter().map(|(request, _)| request.sector).collect();
+    assert_eq!(sectors.len(), found.len(), "each sector once");
+    expect_fio(&recording, &found);
+    Ok(())
+}
+
+/// Direct writes of 8 MiB, which the kernel splits into requests and chains their bios.
+fn split(kind: Kind) -> Result<()> {
+    const BIG: u64 = 8 * MIB;
+    let scratch = Scratch::new()?;
+    let disk =
+        FileSystem::new(&scratch, LoopDevice::new(&scratch, Backing::Tmpfs, 512 * MIB)?, kind)?;
+    let file = fio::prepare(&disk.path().join("data"), 4 * BIG)?;
+    disk.remount()?;
+    let job =
+        Job::new(&file, Engine::Psync, Access::Write, BIG).with("size", (4 * BIG).to_string());
+    let report = scratch.fresh("fio.json");
+    let recording =
+        watch(disk.device(), &scratch.fresh("recording"), &job.direct().command(&report)?)?;
+    let found = recording.of_file(&file);
+    recording.expect_ranges("split writes", &found, &[(0, 4 * BIG)]);
+    for (request, _) in &found {
+        assert_eq!(
+            (request.operation, request.origin),
+            (Operation::Write, Origin::Write),
+            "{request:?}"
+        );
+    }
+    expect_fio(&recording, &found);
+    Ok(())
+}

@@ -1,0 +1,315 @@
+//! Reads a recording by its column names alone, as any other program would, and checks what holds
+//! for every recording.
+
+use iowhy_core::model::table::{Column, Columns, Kind, Table};
+use iowhy_core::model::{
+    Environment, Name, Names, Operation, Origin, Request, RequestPart, Status,
+};
+use iowhy_labs::error::Context;
+use iowhy_labs::machine::DiskStats;
+use iowhy_labs::{Error, Result};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::{Field, Row};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::path::Path;
+
+const SECTOR: u64 = 512;
+
+/// What a watch recorded.
+pub struct Recording {
+    pub environment: Environment,
+    pub requests: Vec<Request>,
+    pub parts: Vec<RequestPart>,
+    names: Names,
+}
+
+/// A part and the request that it belongs to.
+pub type Pair<'a> = (&'a Request, &'a RequestPart);
+
+impl Recording {
+    /// Reads the whole recording in `folder`.
+    pub fn open(folder: &Path) -> Result<Recording> {
+        let path = folder.join("recording.json");
+        let text = fs::read_to_string(&path).context(|| format!("read {}", path.display()))?;
+        let environment =
+            serde_json::from_str(&text).context(|| format!("read {}", path.display()))?;
+        let mut names = Names::new();
+        Ok(Recording {
+            environment,
+            requests: rows(folder, &mut names)?,
+            parts: rows(folder, &mut names)?,
+            names,
+        })
+    }
+
+    /// The text of a name; the empty text for none.
+    pub fn text(&self, name: impl Into<Option<Name>>) -> &str {
+        name.into().map_or("", |name| self.names.get(name))
+    }
+
+    /// Every part with its request.
+    pub fn pairs(&self) -> impl Iterator<Item = Pair<'_>> {
+        let requests: BTreeMap<u64, &Request> =
+            self.requests.iter().map(|request| (request.request_id, request)).collect();
+        self.parts.iter().map(move |part| {
+            let request = requests.get(&part.request_id);
+            (*request.expect("each part has its request in the recording"), part)
+        })
+    }
+
+    /// The parts that belong to `file`, with their requests.
+    pub fn of_file(&self, file: &Path) -> Vec<Pair<'_>> {
+        let wanted = file.to_str().expect("tests name their files in UTF-8");
+        self.pairs().filter(|(_, part)| self.text(part.file) == wanted).collect()
+    }
+
+    /// How many requests have no record.
+    pub fn lost(&self) -> u64 {
+        self.environment.losses.requests()
+    }
+
+    /// `found` of `expected`: each one that is missing was counted as lost, and none is there twice.
+    pub fn expect_count(&self, what: &str, found: usize, expected: u64) {
+        let (found, lost) = (found as u64, self.lost());
+        assert!(
+            found <= expected && found + lost >= expected,
+            "{what}: {found} found and {lost} counted as lost, expected {expected}\n{}",
+            self.overview()
+        );
+    }
+
+    /// The bytes that `pairs` cover are those of `expected` (offset, length), each exactly once.
+    pub fn expect_ranges(&self, what: &str, pairs: &[Pair], expected: &[(u64, u64)]) {
+        if self.lost() > 0 {
+            return;
+        }
+        let mut found: Vec<(u64, u64)> = Vec::new();
+        for (request, part) in pairs {
+            let offset = part.file_offset;
+            let offset =
+                offset.unwrap_or_else(|| panic!("{what}: no offset in {part:?} of {request:?}"));
+            found.push((offset, part.bytes));
+        }
+        let (found, expected) = (joined(found), joined(expected.to_vec()));
+        assert!(
+            found == expected,
+            "{what}: bytes of the file\nfound    {}\nexpected {}\n{}",
+            listed(&found),
+            listed(&expected),
+            self.overview()
+        );
+    }
+
+    /// What holds for every watch of a quiet device: it agrees with the device's own counters, the
+    /// stages of each request add up, the parts of each request add up.
+    pub fn check(&self, device: &str, counted: DiskStats) {
+        assert!(self.environment.finished, "the recording is not finished: {:?}", self.environment);
+        for request in &self.requests {
+            assert_eq!(
+                self.text(request.device),
+                device,
+                "the watch was of one device: {request:?}"
+            );
+            check_stages(request);
+        }
+        self.check_parts();
+        let bio_based =
+            self.environment.devices.iter().any(|known| known.name == device && known.bio_based);
+        if self.lost() == 0 && !bio_based {
+            self.check_totals(counted);
+        }
+    }
+
+    fn check_parts(&self) {
+        let mut bytes: BTreeMap<u64, u64> = BTreeMap::new();
+        for (request, part) in self.pairs() {
+            *bytes.entry(request.request_id).or_default() += part.bytes;
+            assert_eq!(
+                part.file.is_none(),
+                part.file_reason.is_some(),
+                "a file or the reason for none: {} {part:?}",
+                self.text(part.file_reason)
+            );
+            assert!(
+                part.owner_pid.is_some() || part.owner_reason.is_some(),
+                "an owner or the reason for none: {part:?}"
+            );
+            let metadata =
+                matches!(request.origin, Origin::Metadata | Origin::Journal | Origin::Flush);
+            assert!(
+                !metadata || part.file.is_none(),
+                "{} is named by a {} request: {part:?}",
+                self.text(part.file),
+                request.origin.word()
+            );
+        }
+        for request in &self.requests {
+            if let Some(sum) = bytes.get(&request.request_id) {
+                assert_eq!(*sum, request.bytes, "the parts of {request:?} add up to {sum} bytes");
+            }
+        }
+    }
+
+    fn check_totals(&self, counted: DiskStats) {
+        let of = |operations: &[Operation]| {
+            let requests = self.requests.iter().filter(|request| {
+                operations.contains(&request.operation) && request.status == Status::Complete
+            });
+            requests.fold((0, 0), |(count, bytes), request| (count + 1, bytes + request.bytes))
+        };
+        let (reads, read_bytes) = of(&[Operation::Read]);
+        let (_, written) = of(&[Operation::Write, Operation::WriteZeroes]);
+        // An empty flush counts as a write in one place and as a flush in the other.
+        let (writes, _) = of(&[Operation::Write, Operation::WriteZeroes, Operation::Flush]);
+        let (discards, discarded) = of(&[Operation::Discard, Operation::SecureErase]);
+        let found = [reads, read_bytes, writes, written, discards, discarded];
+        let expected = [
+            counted.reads,
+            counted.sectors_read * SECTOR,
+            counted.writes + counted.flushes,
+            counted.sectors_written * SECTOR,
+            counted.discards,
+            counted.sectors_discarded * SECTOR,
+        ];
+        assert_eq!(
+            found,
+            expected,
+            "[reads, their bytes, writes and flushes, their bytes, discards, their bytes]: recorded \
+             (left) and counted by the device (right)\n{}",
+            self.overview()
+        );
+    }
+
+    /// A table of what is there, for messages.
+    pub fn overview(&self) -> String {
+        let mut rows: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+        for (request, part) in self.pairs() {
+            let key = format!(
+                "{} {} {} by {} ({:?}): {}{} owner {} {}",
+                request.status.word(),
+                self.text(request.rwbs),
+                request.origin.word(),
+                self.text(request.process),
+                request.pid,
+                self.text(part.file),
+                self.text(part.file_reason),
+                self.text(part.owner),
+                self.text(part.owner_reason)
+            );
+            let row = rows.entry(key).or_default();
+            row.0 += 1;
+            row.1 += part.bytes;
+        }
+        let with_parts: BTreeSet<u64> = self.parts.iter().map(|part| part.request_id).collect();
+        let bare = self
+            .requests
+            .iter()
+            .filter(|request| !with_parts.contains(&request.request_id))
+            .count();
+        let mut text = format!("{} requests, {bare} without parts\n", self.requests.len());
+        for (key, (count, bytes)) in rows.iter().take(40) {
+            text += &format!("{count:6} parts {bytes:10} B  {key}\n");
+        }
+        text
+    }
+}
+
+/// The stages of a request add up to its whole time, exactly.
+fn check_stages(request: &Request) {
+    let (Status::Complete | Status::Error, Some(whole)) = (request.status, request.q2c_ns) else {
+        return;
+    };
+    let stages = [request.q2g_ns, request.g2i_ns, request.i2d_ns, request.g2d_ns, request.d2c_ns];
+    if stages.iter().all(Option::is_none) {
+        return; // A bio-based device has none.
+    }
+    let sum: u64 = stages.into_iter().flatten().sum();
+    assert_eq!(sum, whole, "the stages of {request:?}");
+    assert!(
+        request.g2d_ns.is_none() || request.i2d_ns.is_none(),
+        "I2D where it was inserted, G2D where not: {request:?}"
+    );
+}
+
+/// Sorted ranges, those that touch joined; one that overlaps another stays apart.
+fn joined(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    ranges.sort_unstable();
+    let mut result: Vec<(u64, u64)> = Vec::new();
+    for (offset, length) in ranges {
+        match result.last_mut() {
+            Some(last) if last.0 + last.1 == offset => last.1 += length,
+            _ => result.push((offset, length)),
+        }
+    }
+    result
+}
+
+fn listed(ranges: &[(u64, u64)]) -> String {
+    let bytes: u64 = ranges.iter().map(|range| range.1).sum();
+    let first: Vec<String> =
+        ranges.iter().take(8).map(|(offset, length)| format!("{offset}+{length}")).collect();
+    format!("{bytes} B in {} ranges: {} …", ranges.len(), first.join(" "))
+}
+
+/// Every row of a table.
+fn rows<T: Table>(folder: &Path, names: &mut Names) -> Result<Vec<T>> {
+    let folder = folder.join(T::NAME);
+    let mut segments: Vec<_> = fs::read_dir(&folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "parquet"))
+        .collect();
+    segments.sort();
+    let mut result = Vec::new();
+    for path in segments {
+        let action = || format!("read {}", path.display());
+        let reader =
+            SerializedFileReader::new(File::open(&path).context(action)?).context(action)?;
+        for row in reader.get_row_iter(None).context(action)? {
+            result.push(row_of::<T>(&row.context(action)?, names)?);
+        }
+    }
+    Ok(result)
+}
+
+fn row_of<T: Table>(row: &Row, names: &mut Names) -> Result<T> {
+    let fields: BTreeMap<&str, &Field> =
+        row.get_column_iter().map(|(name, field)| (name.as_str(), field)).collect();
+    let mut columns = Vec::new();
+    for info in T::COLUMNS {
+        let field = fields.get(info.name);
+        let field = field.ok_or_else(|| {
+            Error::failed(format!("find {}.{}", T::NAME, info.name), "no such column")
+        })?;
+        columns.push(cell(info.kind, field, names));
+    }
+    let row = Columns::from_parts(columns, 1).get(0);
+    row.ok_or_else(|| Error::failed(format!("read a row of {}", T::NAME), format!("{fields:?}")))
+}
+
+fn cell(kind: Kind, field: &Field, names: &mut Names) -> Column {
+    let mut column = Column::default();
+    let name = |field: &Field, names: &mut Names| match field {
+        Field::Str(text) => names.intern(text).index() as i64,
+        other => panic!("not a text: {other:?}"),
+    };
+    match (kind, field) {
+        (_, Field::Null) => column.push_null(),
+        (Kind::Integer, Field::Long(value)) => column.push(*value),
+        (Kind::Integer, Field::Int(value)) => column.push(i64::from(*value)),
+        (Kind::Integer, Field::ULong(value)) => column.push(*value as i64),
+        (Kind::Integer, Field::UInt(value)) => column.push(i64::from(*value)),
+        (Kind::Float, Field::Double(value)) => column.push(value.to_bits() as i64),
+        (Kind::Flag, Field::Bool(value)) => column.push(i64::from(*value)),
+        (Kind::Text, field) => column.push(name(field, names)),
+        (Kind::Texts, Field::ListInternal(list)) => {
+            column.values.extend(list.elements().iter().map(|item| name(item, names)));
+            column.ends.push(column.values.len());
+        }
+        (kind, field) => panic!("{field:?} in a column of {kind:?}"),
+    }
+    column
+}

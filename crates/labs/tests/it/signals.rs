@@ -1,0 +1,154 @@
+//! A watch that is interrupted keeps what it saw.
+
+use crate::recording::Recording;
+use crate::support::{finish, iowhy, said, trial};
+use iowhy_labs::devices::{Backing, BlockDevice, LoopDevice};
+use iowhy_labs::error::Context;
+use iowhy_labs::fio::{Access, Engine, Job};
+use iowhy_labs::scratch::Scratch;
+use iowhy_labs::{Error, Result, machine};
+use libtest_mimic::Trial;
+use rustix::process::{Pid, Signal, kill_process};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Nothing here takes so long; a test that waits longer has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub fn tests() -> Vec<Trial> {
+    vec![
+        trial("signals::interrupted_once", || ends_cleanly(&[Signal::INT])),
+        trial("signals::interrupted_twice", || ends_cleanly(&[Signal::INT, Signal::INT])),
+        trial("signals::terminated", || ends_cleanly(&[Signal::TERM])),
+        trial("signals::killed", killed),
+        trial("signals::command_fails", command_fails),
+    ]
+}
+
+/// A load that goes on until it is dropped.
+struct Load {
+    scratch: Arc<Scratch>,
+    device: LoopDevice,
+    fio: Child,
+}
+
+impl Load {
+    fn start() -> Result<Load> {
+        machine::need_bpf()?;
+        let scratch = Scratch::new()?;
+        let device = LoopDevice::new(&scratch, Backing::Tmpfs, 64 << 20)?;
+        let job = Job::new(device.path(), Engine::Psync, Access::RandomRead, 4096).direct();
+        let job = job.with("rate_iops", "500").with("size", "64m").timed(300);
+        let mut command = job.command(&scratch.fresh("fio.json"))?;
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let fio = command.spawn().context(|| "start fio".to_owned())?;
+        Ok(Load { scratch, device, fio })
+    }
+
+    /// Starts a watch and waits until it has written its first segment.
+    fn watch(&self) -> Result<(Child, PathBuf)> {
+        let output = self.scratch.fresh("recording");
+        let mut record = iowhy(["record", "-d", self.device.name(), "-o"])?;
+        record.arg(&output).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = record.spawn().context(|| "start iowhy".to_owned())?;
+        let segments = output.join("requests");
+        wait_until("the first segment", || {
+            if let Ok(Some(status)) = child.try_wait() {
+                return Err(Error::failed("watch", format!("iowhy ended early: {status}")));
+            }
+            Ok(std::fs::read_dir(&segments).into_iter().flatten().flatten().any(is_segment))
+        })?;
+        Ok((child, output))
+    }
+}
+
+fn is_segment(entry: std::fs::DirEntry) -> bool {
+    entry.path().extension().is_some_and(|extension| extension == "parquet")
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        interrupt(&self.fio, Signal::INT);
+        let _ended = self.fio.wait();
+    }
+}
+
+fn wait_until(what: &str, mut done: impl FnMut() -> Result<bool>) -> Result<()> {
+    let start = Instant::now();
+    while !done()? {
+        if start.elapsed() > PATIENCE {
+            return Err(Error::failed(format!("see {what}"), format!("waited {PATIENCE:?}")));
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Ok(())
+}
+
+fn interrupt(child: &Child, signal: Signal) {
+    if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+        let _gone = kill_process(pid, signal);
+    }
+}
+
+fn ending(mut child: Child) -> Result<Output> {
+    wait_until("the end of iowhy", || Ok(child.try_wait().is_ok_and(|status| status.is_some())))?;
+    child.wait_with_output().context(|| "wait for iowhy".to_owned())
+}
+
+fn report(recording: &Path) -> Result<Output> {
+    let mut command = iowhy(["report"])?;
+    command.arg(recording);
+    finish(command)
+}
+
+/// The recording is readable, whichever way the watch ended, and iowhy reports on it.
+fn expect_readable(output: &Path) -> Result<Recording> {
+    let recording = Recording::open(output)?;
+    assert!(!recording.requests.is_empty(), "closed segments are readable");
+    let shown = report(output)?;
+    assert!(shown.status.success(), "{}", said(&shown));
+    Ok(recording)
+}
+
+fn ends_cleanly(signals: &[Signal]) -> Result<()> {
+    let load = Load::start()?;
+    let (child, output) = load.watch()?;
+    for signal in signals {
+        interrupt(&child, *signal);
+    }
+    let ended = ending(child)?;
+    let text = said(&ended);
+    assert!(!text.contains("panicked"), "{text}");
+    let recording = expect_readable(&output)?;
+    if signals.len() == 1 {
+        assert!(ended.status.code().is_some(), "{}: {text}", ended.status);
+        assert!(recording.environment.finished, "{:?}", recording.environment);
+        assert!(recording.environment.end_ns > recording.environment.start_ns);
+    }
+    Ok(())
+}
+
+fn killed() -> Result<()> {
+    let load = Load::start()?;
+    let (child, output) = load.watch()?;
+    interrupt(&child, Signal::KILL);
+    ending(child)?;
+    let recording = expect_readable(&output)?;
+    assert!(!recording.environment.finished, "it says that its writer died");
+    Ok(())
+}
+
+/// The command's failure is not the watch's: the recording is kept, and the exit code says it.
+fn command_fails() -> Result<()> {
+    machine::need_bpf()?;
+    let scratch = Scratch::new()?;
+    let output = scratch.fresh("recording");
+    let mut record: Command = iowhy(["record", "-o"])?;
+    record.arg(&output).args(["--", "/bin/sh", "-c", "exit 3"]);
+    let result = finish(record)?;
+    assert_eq!(result.status.code(), Some(3), "{}", said(&result));
+    assert!(Recording::open(&output)?.environment.finished);
+    Ok(())
+}

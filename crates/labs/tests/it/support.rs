@@ -1,0 +1,85 @@
+//! How a test runs: skips, the binary under test, one watch.
+
+use crate::recording::Recording;
+use iowhy_labs::devices::BlockDevice;
+use iowhy_labs::error::Context;
+use iowhy_labs::machine::{self, DiskStats};
+use iowhy_labs::{Error, Result, command, iowhy};
+use libtest_mimic::{Completion, Failed, Trial};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+/// The exit code of a missing privilege.
+pub const NO_PERMISSION: i32 = 77;
+
+/// A test. It is skipped, with the reason, where the machine cannot run it. Under CI what the
+/// pipeline can provide (root, BPF, programs) must be there.
+pub fn trial(name: impl Into<String>, test: impl FnOnce() -> Result<()> + Send + 'static) -> Trial {
+    Trial::ignorable_test(name, move || match test() {
+        Ok(()) => Ok(Completion::Completed),
+        Err(Error::Unsupported { what, .. }) => {
+            Ok(Completion::ignored_with(format!("missing: {what}")))
+        }
+        Err(Error::Missing { what, .. }) if std::env::var_os("CI").is_none() => {
+            Ok(Completion::ignored_with(format!("missing: {what}")))
+        }
+        Err(error) => Err(Failed::from(error.to_string())),
+    })
+}
+
+/// This crate's own program, which has the workloads.
+pub fn labs_program() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_iowhy-labs"))
+}
+
+/// `iowhy` with `arguments`.
+pub fn iowhy<A: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = A>) -> Result<Command> {
+    let mut command = Command::new(iowhy::binary()?);
+    command.args(arguments).stdin(Stdio::null()).env_remove("NO_COLOR");
+    Ok(command)
+}
+
+/// Runs it to its end, whatever its exit code.
+pub fn finish(mut command: Command) -> Result<Output> {
+    command.output().context(|| format!("run {}", command::shown(&command)))
+}
+
+/// What it said: standard output and error.
+pub fn said(output: &Output) -> String {
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
+}
+
+/// A failing run: the exit code is not 0, nothing panicked, and there is one clear message.
+pub fn refused(command: Command) -> Result<(i32, String)> {
+    let shown = command::shown(&command);
+    let output = finish(command)?;
+    let text = said(&output);
+    assert!(!text.contains("panicked"), "{shown} panicked:\n{text}");
+    assert!(text.contains("failed to "), "{shown} does not say what failed:\n{text}");
+    let code = output.status.code();
+    assert!(code.is_some_and(|code| code != 0), "{shown} ended with {}:\n{text}", output.status);
+    Ok((code.unwrap_or_default(), text))
+}
+
+/// Watches `device` while `workload` runs, and reads the recording. What holds for every watch is
+/// checked here: the device's own counters, the stages, the parts.
+pub fn watch(device: &dyn BlockDevice, output: &Path, workload: &Command) -> Result<Recording> {
+    machine::need_bpf()?;
+    let before = DiskStats::of(device.name())?;
+    let mut record = iowhy(["record", "-d", device.name(), "-o"])?;
+    record.arg(output).arg("--").arg(workload.get_program()).args(workload.get_args());
+    let shown = command::shown(&record);
+    let result = finish(record)?;
+    let after = DiskStats::of(device.name())?;
+    if result.status.code() == Some(NO_PERMISSION) {
+        return Err(Error::missing("BPF", said(&result)));
+    }
+    assert!(result.status.success(), "{shown} ended with {}:\n{}", result.status, said(&result));
+    let recording = Recording::open(output)?;
+    recording.check(device.name(), after.since(before));
+    Ok(recording)
+}

@@ -1,0 +1,141 @@
+//! The same watch seen in several ways gives the same figures.
+
+use crate::recording::Recording;
+use crate::support::{finish, iowhy, said, trial, watch};
+use iowhy_labs::Result;
+use iowhy_labs::devices::{Backing, BlockDevice, Cgroup, FileSystem, Kind, Limit, LoopDevice};
+use iowhy_labs::error::Context;
+use iowhy_labs::fio::{self, Access, Engine, Job, Report};
+use iowhy_labs::scratch::Scratch;
+use libtest_mimic::Trial;
+use std::path::Path;
+use std::process::Command;
+
+const MIB: u64 = 1 << 20;
+
+pub fn tests() -> Vec<Trial> {
+    vec![
+        trial("totals::mixed_load_equals_diskstats", mixed_load),
+        trial("totals::two_devices_are_kept_apart", two_devices),
+        trial("totals::throttled_in_a_cgroup", throttled),
+        trial("totals::report_is_the_same_twice", same_report),
+        trial("totals::recording_is_private", private),
+        trial("totals::fio_agrees_on_the_time", fio_agrees),
+    ]
+}
+
+/// Reads, writes, merges, flushes and discards at once; [`watch`] compares them with the device.
+fn mixed_load() -> Result<()> {
+    let scratch = Scratch::new()?;
+    let device = LoopDevice::new(&scratch, Backing::Tmpfs, 512 * MIB)?;
+    let disk = FileSystem::new(&scratch, device, Kind::Ext4)?;
+    let file = fio::prepare(&disk.path().join("data"), 64 * MIB)?;
+    disk.remount()?;
+    let script = format!(
+        "set -e; dd if={0} of=/dev/null bs=64k status=none; \
+         dd if=/dev/zero of={0}.new bs=64k count=100 conv=fsync status=none; rm {0}.new; \
+         fstrim {1}; sync -f {1}",
+        file.display(),
+        disk.path().display()
+    );
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", &script]);
+    let recording = watch(disk.device(), &scratch.fresh("recording"), &command)?;
+    assert!(recording.requests.len() > 100, "{}", recording.overview());
+    Ok(())
+}
+
+/// Two loads at once, each on its own device.
+fn two_devices() -> Result<()> {
+    iowhy_labs::machine::need_bpf()?;
+    let scratch = Scratch::new()?;
+    let one = LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?;
+    let two = LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?;
+    let output = scratch.fresh("recording");
+    let jobs = [(&one, "fio-one.json"), (&two, "fio-two.json")].map(|(device, report)| {
+        Job::strided(device.path(), Engine::Psync, Access::Read, 499, 4096)
+            .command(&scratch.path().join(report))
+    });
+    let [first, second] = jobs;
+    let (first, second) =
+        (iowhy_labs::command::shown(&first?), iowhy_labs::command::shown(&second?));
+    let mut record = iowhy(["record", "-d", one.name(), "-d", two.name(), "-o"])?;
+    record.arg(&output).args(["--", "/bin/sh", "-c", &format!("{first} & {second}; wait")]);
+    let result = finish(record)?;
+    assert!(result.status.success(), "{}", said(&result));
+    let recording = Recording::open(&output)?;
+    for device in [&one, &two] {
+        let found = recording
+            .requests
+            .iter()
+            .filter(|request| recording.text(request.device) == device.name());
+        recording.expect_count(device.name(), found.count(), 499);
+    }
+    Ok(())
+}
+
+/// Under a limit the kernel queues the bios from a worker: they are still the program's.
+fn throttled() -> Result<()> {
+    let scratch = Scratch::new()?;
+    let device = LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?;
+    let cgroup = Cgroup::block(&scratch)?;
+    cgroup.limit(&device, Limit::ReadIops(200))?;
+    let job = Job::strided(device.path(), Engine::Psync, Access::Read, 499, 4096);
+    let command = cgroup.inside(&job.command(&scratch.fresh("fio.json"))?);
+    let recording = watch(&device, &scratch.fresh("recording"), &command)?;
+    recording.expect_count("throttled reads", recording.requests.len(), 499);
+    for request in &recording.requests {
+        assert_eq!(recording.text(request.process), "fio", "{request:?}");
+        assert_eq!(recording.text(request.cgroup), cgroup.name(), "{request:?}");
+    }
+    Ok(())
+}
+
+fn simple_recording(scratch: &std::sync::Arc<Scratch>, output: &Path) -> Result<Recording> {
+    let device = LoopDevice::new(scratch, Backing::Tmpfs, 64 * MIB)?;
+    let job = Job::strided(device.path(), Engine::Psync, Access::Read, 97, 4096);
+    watch(&device, output, &job.command(&scratch.fresh("fio.json"))?)
+}
+
+fn same_report() -> Result<()> {
+    let scratch = Scratch::new()?;
+    let output = scratch.fresh("recording");
+    simple_recording(&scratch, &output)?;
+    let report = || -> Result<serde_json::Value> {
+        let mut command = iowhy(["report", "--json"])?;
+        command.arg(&output);
+        let result = finish(command)?;
+        assert!(result.status.success(), "{}", said(&result));
+        serde_json::from_slice(&result.stdout).context(|| "read the report's JSON".to_owned())
+    };
+    assert_eq!(report()?, report()?);
+    Ok(())
+}
+
+/// What was recorded can hold names of files and processes of others.
+fn private() -> Result<()> {
+    use std::os::unix::fs::MetadataExt;
+    let scratch = Scratch::new()?;
+    let output = scratch.fresh("recording");
+    simple_recording(&scratch, &output)?;
+    let about = std::fs::metadata(&output).context(|| "look at the recording".to_owned())?;
+    assert_eq!(about.mode() & 0o077, 0, "mode {:o}", about.mode());
+    Ok(())
+}
+
+/// A synchronous reader's own latencies contain the requests' times, and little more.
+fn fio_agrees() -> Result<()> {
+    let scratch = Scratch::new()?;
+    let device = LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?;
+    let report = scratch.fresh("fio.json");
+    let job = Job::strided(device.path(), Engine::Psync, Access::Read, 997, 4096);
+    let recording = watch(&device, &scratch.fresh("recording"), &job.command(&report)?)?;
+    let figures = Report::read(&report)?.read.lat_ns;
+    let requests: u64 = recording.requests.iter().filter_map(|request| request.q2c_ns).sum();
+    let program = figures.mean * figures.count as f64;
+    assert!(
+        (requests as f64) < program,
+        "requests took {requests} ns, longer than the program waited for them, {program} ns"
+    );
+    Ok(())
+}
