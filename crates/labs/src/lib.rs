@@ -8,18 +8,26 @@
 //! | [`fio`] | fio's command lines and its JSON |
 //! | [`workload`] | what fio cannot do: sendfile, metadata storms, dirty pages left behind |
 //! | [`machine`] | what `/proc` and `/sys` say: diskstats, memory of a process, privileges |
+//! | [`process`] | ending what a lab started |
+//! | [`recorded`] | the weight of a recording, from its footers |
+//! | [`bench`] | `cargo lab bench-capture` |
+//! | [`demo`] | `cargo lab demo` |
 //! | [`iowhy`] | the built binary that the labs drive |
 //!
 //! What does not belong here: anything that is shipped. Labs run the built binary `iowhy` as a user
 //! would and never call its crates.
 #![forbid(unsafe_code)]
 
+pub mod bench;
 pub mod command;
+pub mod demo;
 pub mod devices;
 pub mod error;
 pub mod fio;
 pub mod iowhy;
 pub mod machine;
+pub mod process;
+pub mod recorded;
 pub mod scratch;
 pub mod workload;
 

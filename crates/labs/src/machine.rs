@@ -152,19 +152,51 @@ pub fn memory_of(pid: u32, line: &str) -> Option<u64> {
     Some(kilobytes * 1024)
 }
 
-/// CPU time of all CPUs since boot in clock ticks: (busy, all).
-pub fn cpu_ticks() -> (u64, u64) {
-    let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
-    let ticks: Vec<u64> = stat
-        .lines()
-        .next()
-        .unwrap_or_default()
-        .split_whitespace()
-        .skip(1)
-        .take(8)
-        .filter_map(|word| word.parse().ok())
-        .collect();
-    let all: u64 = ticks.iter().sum();
-    let idle: u64 = ticks.iter().skip(3).take(2).sum();
-    (all - idle, all)
+/// What follows `key` and its colon in a file like `/proc/meminfo`.
+pub fn line_of(path: &str, key: &str) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    let rest =
+        text.lines().find_map(|line| line.strip_prefix(key)?.trim_start().strip_prefix(':'))?;
+    Some(rest.trim().to_owned())
+}
+
+/// CPU time that a process and its threads used so far; `None` once it is gone.
+pub fn cpu_seconds_of(pid: u32) -> Option<f64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name, in brackets, may hold anything.
+    let (_, rest) = stat.rsplit_once(')')?;
+    let ticks: u64 =
+        rest.split_whitespace().skip(11).take(2).filter_map(|word| word.parse::<u64>().ok()).sum();
+    Some(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+}
+
+/// CLOCK_MONOTONIC now, in nanoseconds.
+pub fn monotonic_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// CPU time of the whole machine since boot, in clock ticks.
+#[derive(Clone, Copy, Debug)]
+pub struct CpuTicks {
+    busy: u64,
+    all: u64,
+}
+
+impl CpuTicks {
+    /// Reads `/proc/stat`.
+    pub fn now() -> CpuTicks {
+        let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+        let words = stat.lines().next().unwrap_or_default().split_whitespace();
+        let ticks: Vec<u64> = words.skip(1).take(8).filter_map(|word| word.parse().ok()).collect();
+        let all: u64 = ticks.iter().sum();
+        let idle: u64 = ticks.iter().skip(3).take(2).sum();
+        CpuTicks { busy: all - idle, all }
+    }
+
+    /// The busy share of all CPUs since `earlier`, 0 to 1.
+    pub fn busy_since(self, earlier: CpuTicks) -> f64 {
+        let all = (self.all - earlier.all).max(1);
+        (self.busy - earlier.busy) as f64 / all as f64
+    }
 }

@@ -2,11 +2,11 @@
 #![forbid(unsafe_code)]
 
 use clap::{Parser, Subcommand};
-use iowhy_labs::Result;
 use iowhy_labs::devices::{Backing, Cgroup, FileSystem, Kind, LoopDevice, Zram};
 use iowhy_labs::error::Context;
 use iowhy_labs::scratch::{self, Scratch};
 use iowhy_labs::workload::Workload;
+use iowhy_labs::{Result, bench, demo};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -20,6 +20,10 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Starts a real workload on a loop device and shows what iowhy says about it.
+    Demo(demo::Settings),
+    /// Measures what watching costs, beside perf and bpftrace.
+    BenchCapture(bench::Settings),
     /// Removes what killed labs left: mounts, loop and zram devices, cgroups, files.
     Clean,
     /// Makes devices, says where, and keeps them until it is killed; for the test of `clean`.
@@ -44,10 +48,17 @@ fn main() -> ExitCode {
 
 fn run(command: &Command) -> Result<()> {
     match command {
+        Command::Demo(settings) => demo::run(settings, &mut say),
+        Command::BenchCapture(settings) => bench::run(settings, &mut say).map(|part| say(&part)),
         Command::Clean => scratch::remove_dead(),
         Command::Hold => hold(),
         Command::Workload(workload) => workload.run(),
     }
+}
+
+fn say(line: &str) {
+    // A closed terminal does not end a measurement.
+    let _closed = writeln!(std::io::stdout(), "{line}");
 }
 
 fn hold() -> Result<()> {

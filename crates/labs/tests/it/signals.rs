@@ -6,9 +6,9 @@ use iowhy_labs::devices::{Backing, BlockDevice, LoopDevice};
 use iowhy_labs::error::Context;
 use iowhy_labs::fio::{Access, Engine, Job};
 use iowhy_labs::scratch::Scratch;
-use iowhy_labs::{Error, Result, machine};
+use iowhy_labs::{Error, Result, machine, process};
 use libtest_mimic::Trial;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
@@ -70,8 +70,7 @@ fn is_segment(entry: std::fs::DirEntry) -> bool {
 
 impl Drop for Load {
     fn drop(&mut self) {
-        interrupt(&self.fio, Signal::INT);
-        let _ended = self.fio.wait();
+        process::end(&mut self.fio);
     }
 }
 
@@ -84,12 +83,6 @@ fn wait_until(what: &str, mut done: impl FnMut() -> Result<bool>) -> Result<()> 
         std::thread::sleep(Duration::from_millis(50));
     }
     Ok(())
-}
-
-fn interrupt(child: &Child, signal: Signal) {
-    if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-        let _gone = kill_process(pid, signal);
-    }
 }
 
 fn ending(mut child: Child) -> Result<Output> {
@@ -116,7 +109,7 @@ fn ends_cleanly(signals: &[Signal]) -> Result<()> {
     let load = Load::start()?;
     let (child, output) = load.watch()?;
     for signal in signals {
-        interrupt(&child, *signal);
+        process::signal(&child, *signal);
     }
     let ended = ending(child)?;
     let text = said(&ended);
@@ -133,7 +126,7 @@ fn ends_cleanly(signals: &[Signal]) -> Result<()> {
 fn killed() -> Result<()> {
     let load = Load::start()?;
     let (child, output) = load.watch()?;
-    interrupt(&child, Signal::KILL);
+    process::signal(&child, Signal::KILL);
     ending(child)?;
     let recording = expect_readable(&output)?;
     assert!(!recording.environment.finished, "it says that its writer died");

@@ -1,0 +1,189 @@
+//! Where the cost goes: a long watch weighed, and the kernel's own figures of each BPF program.
+
+use super::Settings;
+use super::load::Load;
+use super::watcher::{Variant, Watcher};
+use crate::error::Context;
+use crate::fio::Report;
+use crate::recorded::Weight;
+use crate::scratch::Scratch;
+use crate::{Error, Result, command, iowhy, machine, process};
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// The kernel counts runs and time of BPF programs while somebody holds the descriptor that
+/// BPF_ENABLE_STATS gives. Perl is in every Debian and can call bpf(2); this ends with its input.
+const HOLD_STATS: &str = r#"
+my $number = `uname -m` =~ /^x86_64/ ? 321 : 280;
+my $attributes = pack("L", 0);
+my $descriptor = syscall($number, 32, $attributes, length $attributes);
+die "bpf(BPF_ENABLE_STATS): $!\n" if $descriptor < 0;
+$| = 1;
+print "ready\n";
+<STDIN>;
+"#;
+
+/// One BPF program's figures.
+#[derive(Clone, Debug)]
+pub struct Program {
+    pub name: String,
+    pub runs: u64,
+    pub nanoseconds: u64,
+}
+
+/// What was found.
+#[derive(Clone, Debug, Default)]
+pub struct Account {
+    /// The long watch.
+    pub sustained: Weight,
+    /// Its I/Os per second.
+    pub sustained_iops: f64,
+    /// I/Os that fio did during it.
+    pub sustained_ios: u64,
+    /// Milliseconds from starting iowhy under load to the first request that it recorded.
+    pub first_record_ms: Option<f64>,
+    /// The largest resident memory of iowhy, bytes.
+    pub resident: u64,
+    /// The largest anonymous part of it, bytes.
+    pub anonymous: u64,
+    /// Memory of the BPF maps, bytes.
+    pub maps: u64,
+    /// The BPF programs while the kernel counted them.
+    pub programs: Vec<Program>,
+    /// I/Os meanwhile.
+    pub counted_ios: u64,
+    /// CPU time of iowhy's own process meanwhile, nanoseconds.
+    pub own_ns: f64,
+}
+
+impl Account {
+    pub fn take(scratch: &Scratch, load: &Load, settings: &Settings) -> Result<Account> {
+        let mut account = Account::default();
+        account.first_record(scratch, load)?;
+        account.long_watch(scratch, load, settings.sustain)?;
+        account.count_programs(scratch, load, settings.seconds)?;
+        Ok(account)
+    }
+
+    /// Starts a watch in the middle of a load and looks when its first request began.
+    fn first_record(&mut self, scratch: &Scratch, load: &Load) -> Result<()> {
+        let mut fio = load.start(&scratch.fresh("fio.json"), 6)?;
+        std::thread::sleep(Duration::from_secs(2));
+        let output = scratch.fresh("recording");
+        let mut record = Command::new(iowhy::binary()?);
+        record.args(["record", "-t", "1", "-o"]).arg(&output);
+        let started = machine::monotonic_ns();
+        let recorded = command::output_of(record);
+        let _ended = fio.wait();
+        recorded?;
+        // A request's start can lie before the watch; what began after it is what counts.
+        let first = Weight::of(&output)?.first_ns;
+        self.first_record_ms = first.map(|first| first.saturating_sub(started) as f64 / 1e6);
+        Ok(())
+    }
+
+    fn long_watch(&mut self, scratch: &Scratch, load: &Load, seconds: u64) -> Result<()> {
+        let output = scratch.fresh("recording");
+        let mut record = Command::new(iowhy::binary()?);
+        record.args(["record", "-o"]).arg(&output);
+        record.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let maps = bpf_objects("map")?;
+        let mut watch = record.spawn().context(|| "start iowhy".to_owned())?;
+        std::thread::sleep(Duration::from_secs(2));
+        self.maps = new_since(&maps, bpf_objects("map")?)
+            .filter_map(|map| map["bytes_memlock"].as_u64())
+            .sum();
+        let report = scratch.fresh("fio.json");
+        let mut fio = load.start(&report, seconds)?;
+        self.sample_memory(&watch, &mut fio);
+        process::end(&mut watch);
+        let figures = Report::read(&report)?.read;
+        self.sustained = Weight::of(&output)?;
+        (self.sustained_iops, self.sustained_ios) = (figures.iops, figures.total_ios);
+        let _gone = std::fs::remove_dir_all(&output);
+        Ok(())
+    }
+
+    fn sample_memory(&mut self, watch: &Child, fio: &mut Child) {
+        while fio.try_wait().is_ok_and(|status| status.is_none()) {
+            let line = |name| machine::memory_of(watch.id(), name).unwrap_or(0);
+            self.anonymous = self.anonymous.max(line("RssAnon"));
+            self.resident = self.resident.max(line("VmHWM"));
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    fn count_programs(&mut self, scratch: &Scratch, load: &Load, seconds: u64) -> Result<()> {
+        let programs = bpf_objects("prog")?;
+        let watcher = Watcher::start(scratch, Variant::Iowhy)?;
+        let _stats = Stats::hold()?;
+        let report = scratch.fresh("fio.json");
+        let before = watcher.cpu_seconds();
+        let mut fio = load.start(&report, seconds)?;
+        let _ended = fio.wait();
+        self.own_ns = (watcher.cpu_seconds() - before) * 1e9;
+        self.programs = new_since(&programs, bpf_objects("prog")?)
+            .filter_map(|program| {
+                Some(Program {
+                    name: program["name"].as_str()?.to_owned(),
+                    runs: program["run_cnt"].as_u64()?,
+                    nanoseconds: program["run_time_ns"].as_u64()?,
+                })
+            })
+            .collect();
+        self.programs.sort_by_key(|program| std::cmp::Reverse(program.nanoseconds));
+        self.counted_ios = Report::read(&report)?.read.total_ios;
+        watcher.stop().map(drop)
+    }
+}
+
+/// The kernel's counting of BPF programs, as long as this lives.
+struct Stats {
+    holder: Child,
+}
+
+impl Stats {
+    fn hold() -> Result<Stats> {
+        let mut command = Command::new(command::find("perl")?);
+        command.args(["-e", HOLD_STATS]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let holder = command.spawn().context(|| "start perl".to_owned())?;
+        let mut stats = Stats { holder };
+        let mut said = String::new();
+        if let Some(output) = stats.holder.stdout.take() {
+            BufReader::new(output).read_line(&mut said).context(|| "wait for perl".to_owned())?;
+        }
+        if said.trim() == "ready" {
+            Ok(stats)
+        } else {
+            Err(Error::failed(
+                "have the kernel count BPF programs",
+                "bpf(BPF_ENABLE_STATS) is refused",
+            ))
+        }
+    }
+}
+
+impl Drop for Stats {
+    fn drop(&mut self) {
+        drop(self.holder.stdin.take());
+        process::wait_or_kill(&mut self.holder, Duration::from_secs(5));
+    }
+}
+
+/// Every BPF program or map of the machine.
+fn bpf_objects(kind: &str) -> Result<Vec<serde_json::Value>> {
+    let text = command::run("bpftool", ["--json", kind, "show"])?;
+    serde_json::from_str(&text).context(|| "read what bpftool says".to_owned())
+}
+
+/// Those of `now` that were not there `before`.
+fn new_since(
+    before: &[serde_json::Value],
+    now: Vec<serde_json::Value>,
+) -> impl Iterator<Item = serde_json::Value> {
+    let known: BTreeSet<u64> = before.iter().filter_map(|object| object["id"].as_u64()).collect();
+    now.into_iter()
+        .filter(move |object| object["id"].as_u64().is_some_and(|id| !known.contains(&id)))
+}

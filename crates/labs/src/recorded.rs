@@ -1,0 +1,78 @@
+//! What the footers of a recording say: how many rows, which bytes on disk, since when. Benchmarks
+//! weigh recordings with it; nothing is decoded.
+
+use crate::error::Context;
+use crate::{Error, Result};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::file::statistics::Statistics;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+/// The weight of a recording.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Weight {
+    /// Requests.
+    pub requests: u64,
+    /// Requests that have no record, as the recording itself says.
+    pub lost: u64,
+    /// Bytes of all its files.
+    pub bytes: u64,
+    /// The earliest start of a request, CLOCK_MONOTONIC nanoseconds.
+    pub first_ns: Option<u64>,
+}
+
+impl Weight {
+    /// Weighs the recording in `folder`.
+    pub fn of(folder: &Path) -> Result<Weight> {
+        let path = folder.join("recording.json");
+        let text = fs::read_to_string(&path).context(|| format!("read {}", path.display()))?;
+        let about: serde_json::Value =
+            serde_json::from_str(&text).context(|| format!("read {}", path.display()))?;
+        let losses = about["losses"]["items"].as_array().into_iter().flatten();
+        let lost = losses.filter(|loss| loss["requests"] == true);
+        let mut weight = Weight {
+            lost: lost.filter_map(|loss| loss["count"].as_u64()).sum(),
+            bytes: text.len() as u64,
+            ..Weight::default()
+        };
+        for (table, segment) in segments(folder)? {
+            let about =
+                fs::metadata(&segment).context(|| format!("look at {}", segment.display()))?;
+            weight.bytes += about.len();
+            if table == "requests" {
+                weight.add_requests(&segment)?;
+            }
+        }
+        Ok(weight)
+    }
+
+    fn add_requests(&mut self, segment: &Path) -> Result<()> {
+        let action = || format!("read {}", segment.display());
+        let reader =
+            SerializedFileReader::new(File::open(segment).context(action)?).context(action)?;
+        for group in reader.metadata().row_groups() {
+            self.requests += u64::try_from(group.num_rows()).unwrap_or(0);
+            let column =
+                group.columns().iter().find(|column| column.column_path().string() == "start_ns");
+            let column =
+                column.ok_or_else(|| Error::failed(action(), "there is no column start_ns"))?;
+            if let Some(Statistics::Int64(range)) = column.statistics() {
+                let first = range.min_opt().and_then(|first| u64::try_from(*first).ok());
+                self.first_ns = self.first_ns.into_iter().chain(first).min();
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Every segment with its table's name.
+fn segments(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
+    let mut found = Vec::new();
+    for table in fs::read_dir(folder).context(|| format!("list {}", folder.display()))?.flatten() {
+        let name = table.file_name().to_string_lossy().into_owned();
+        for segment in fs::read_dir(table.path()).into_iter().flatten().flatten() {
+            found.push((name.clone(), segment.path()));
+        }
+    }
+    Ok(found)
+}
