@@ -9,7 +9,7 @@
 //! | [`workload`] | what fio cannot do: sendfile, metadata storms, dirty pages left behind |
 //! | [`machine`] | what `/proc` and `/sys` say: diskstats, memory of a process, privileges |
 //! | [`process`] | ending what a lab started |
-//! | [`recorded`] | the weight of a recording, from its footers |
+//! | [`recorded`] | the weight of a recording |
 //! | [`bench`] | `cargo lab bench-capture` |
 //! | [`demo`] | `cargo lab demo` |
 //! | [`iowhy`] | the built binary that the labs drive |

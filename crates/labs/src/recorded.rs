@@ -1,10 +1,10 @@
-//! What the footers of a recording say: how many rows, which bytes on disk, since when. Benchmarks
-//! weigh recordings with it; nothing is decoded.
+//! The weight of a recording: how many requests, which bytes on disk, since when. For benchmarks;
+//! only one column is decoded.
 
 use crate::error::Context;
 use crate::{Error, Result};
+use parquet::column::reader::ColumnReader;
 use parquet::file::reader::{FileReader, SerializedFileReader};
-use parquet::file::statistics::Statistics;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
@@ -50,16 +50,23 @@ impl Weight {
         let action = || format!("read {}", segment.display());
         let reader =
             SerializedFileReader::new(File::open(segment).context(action)?).context(action)?;
-        for group in reader.metadata().row_groups() {
-            self.requests += u64::try_from(group.num_rows()).unwrap_or(0);
-            let column =
-                group.columns().iter().find(|column| column.column_path().string() == "start_ns");
-            let column =
-                column.ok_or_else(|| Error::failed(action(), "there is no column start_ns"))?;
-            if let Some(Statistics::Int64(range)) = column.statistics() {
-                let first = range.min_opt().and_then(|first| u64::try_from(*first).ok());
-                self.first_ns = self.first_ns.into_iter().chain(first).min();
+        for index in 0..reader.num_row_groups() {
+            let group = reader.get_row_group(index).context(action)?;
+            let rows = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
+            self.requests += rows as u64;
+            let columns = group.metadata().columns();
+            let place =
+                columns.iter().position(|column| column.column_path().string() == "start_ns");
+            let place =
+                place.ok_or_else(|| Error::failed(action(), "there is no column start_ns"))?;
+            let mut starts = Vec::with_capacity(rows);
+            if let ColumnReader::Int64ColumnReader(mut column) =
+                group.get_column_reader(place).context(action)?
+            {
+                column.read_records(rows, None, None, &mut starts).context(action)?;
             }
+            let first = starts.into_iter().filter_map(|start| u64::try_from(start).ok()).min();
+            self.first_ns = self.first_ns.into_iter().chain(first).min();
         }
         Ok(())
     }

@@ -104,6 +104,7 @@ fn figures(
     let wall = ios / report.read.iops.max(1.0);
     Figures {
         iops: report.read.iops,
+        latency: report.read.clat_ns.mean / 1000.0,
         busy: after.0.busy_since(before.0),
         watcher: (after.1 - before.1) / wall,
         bytes_per_io: left.bytes as f64 / ios,

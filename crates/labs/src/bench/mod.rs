@@ -40,6 +40,8 @@ pub struct Settings {
 struct Figures {
     /// I/Os per second, wall time.
     iops: f64,
+    /// Mean time from submission to completion as fio saw it, microseconds of wall time.
+    latency: f64,
     /// Busy CPU time of the whole machine, 0 to 1.
     busy: f64,
     /// CPU time of the watcher's own process, in CPUs.

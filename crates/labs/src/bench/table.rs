@@ -69,21 +69,22 @@ fn speeds(page: &mut String, rows: &[Row], speed: Speed, load: &str) -> std::fmt
     writeln!(page, "```\n{load}\n```\n")?;
     writeln!(
         page,
-        "| watched by | IOPS, best | of untraced | IOPS, median | of untraced | all CPUs busy | \
-         watcher's CPU time | bytes per I/O on disk | lost |"
+        "| watched by | IOPS, best | of untraced | IOPS, median | of untraced | mean latency | \
+         all CPUs busy | watcher's CPU time | bytes per I/O on disk | lost |"
     )?;
-    writeln!(page, "|---|--:|--:|--:|--:|--:|--:|--:|--:|")?;
+    writeln!(page, "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|")?;
     for row in rows {
         let (best, middle) = (best(&row.rounds), median(&row.rounds, |f| f.iops));
         let lost: u64 = row.rounds.iter().map(|figures| figures.lost).sum();
         writeln!(
             page,
-            "| {} | {:.0} | {:.1} % | {:.0} | {:.1} % | {:.0} % | {:.2} CPU | {:.1} | {} |",
+            "| {} | {:.0} | {:.1} % | {:.0} | {:.1} % | {:.1} us | {:.0} % | {:.2} CPU | {:.1} | {} |",
             row.variant.meaning(),
             best,
             100.0 * best / base_best,
             middle,
             100.0 * middle / base_median,
+            median(&row.rounds, |figures| figures.latency),
             100.0 * median(&row.rounds, |figures| figures.busy),
             median(&row.rounds, |figures| figures.watcher),
             median(&row.rounds, |figures| figures.bytes_per_io),

@@ -2,11 +2,11 @@
 
 use crate::recording::Recording;
 use crate::support::{finish, iowhy, said, trial, watch};
-use iowhy_labs::Result;
 use iowhy_labs::devices::{Backing, BlockDevice, Cgroup, FileSystem, Kind, Limit, LoopDevice};
 use iowhy_labs::error::Context;
 use iowhy_labs::fio::{self, Access, Engine, Job, Report};
 use iowhy_labs::scratch::Scratch;
+use iowhy_labs::{Error, Result};
 use libtest_mimic::Trial;
 use std::path::Path;
 use std::process::Command;
@@ -19,6 +19,7 @@ pub fn tests() -> Vec<Trial> {
         trial("totals::two_devices_are_kept_apart", two_devices),
         trial("totals::throttled_in_a_cgroup", throttled),
         trial("totals::report_is_the_same_twice", same_report),
+        trial("totals::duckdb_and_pandas_read_it", other_readers),
         trial("totals::recording_is_private", private),
         trial("totals::fio_agrees_on_the_time", fio_agrees),
     ]
@@ -109,6 +110,38 @@ fn same_report() -> Result<()> {
         serde_json::from_slice(&result.stdout).context(|| "read the report's JSON".to_owned())
     };
     assert_eq!(report()?, report()?);
+    Ok(())
+}
+
+/// Other programs read the recording as it is.
+fn other_readers() -> Result<()> {
+    const SCRIPT: &str = "import sys, duckdb, pandas
+query = f\"select count(*), sum(bytes) from '{sys.argv[1]}/requests/*.parquet'\"
+count, total = duckdb.sql(query).fetchone()
+frame = pandas.read_parquet(sys.argv[1] + '/requests')
+print(count, total, len(frame), frame['bytes'].sum())";
+    let python = iowhy_labs::command::find("python3")?;
+    let mut import = Command::new(&python);
+    if !finish({
+        import.args(["-c", "import duckdb, pandas"]);
+        import
+    })?
+    .status
+    .success()
+    {
+        return Err(Error::missing("duckdb and pandas in python3", "scripts/python-env"));
+    }
+    let scratch = Scratch::new()?;
+    let output = scratch.fresh("recording");
+    let recording = simple_recording(&scratch, &output)?;
+    let mut command = Command::new(python);
+    command.args(["-c", SCRIPT]).arg(&output);
+    let (count, bytes) = (
+        recording.requests.len(),
+        recording.requests.iter().map(|request| request.bytes).sum::<u64>(),
+    );
+    let expected = format!("{count} {bytes} {count} {bytes}");
+    assert_eq!(iowhy_labs::command::output_of(command)?.trim(), expected);
     Ok(())
 }
 
