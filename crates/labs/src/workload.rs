@@ -5,7 +5,7 @@ use crate::Result;
 use crate::error::Context;
 use clap::Subcommand;
 use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -42,6 +42,14 @@ pub enum Workload {
         /// How many files.
         files: u64,
     },
+    /// Reads every other page of a file past the page cache, into memory that is there already:
+    /// btrfs reads through the page cache where it is not (as fio's is, before its first read).
+    DirectRead {
+        /// The file.
+        file: PathBuf,
+        /// How many pages.
+        pages: u64,
+    },
     /// Reads a whole file, buffered, in reads of one page.
     Read {
         /// The file.
@@ -57,6 +65,7 @@ impl Workload {
             Workload::Dirty { file, pages, fsync } => dirty(file, *pages, *fsync),
             Workload::Syncfs { folder } => syncfs(folder),
             Workload::Storm { folder, files } => storm(folder, *files),
+            Workload::DirectRead { file, pages } => direct_read(file, *pages),
             Workload::Read { file } => read(file),
         }
     }
@@ -75,14 +84,18 @@ impl Workload {
             Workload::Storm { folder, files } => {
                 command.arg("storm").arg(folder).arg(files.to_string())
             }
+            Workload::DirectRead { file, pages } => {
+                command.arg("direct-read").arg(file).arg(pages.to_string())
+            }
             Workload::Read { file } => command.arg("read").arg(file),
         };
         command
     }
 }
 
-/// The pages that [`Workload::Dirty`] writes: every other one, so that none can be merged.
-pub fn dirty_offsets(pages: u64) -> impl Iterator<Item = u64> {
+/// The pages that [`Workload::Dirty`] writes and [`Workload::DirectRead`] reads: every other one, so
+/// that none can be merged.
+pub fn every_other_page(pages: u64) -> impl Iterator<Item = u64> {
     (0..pages).map(|index| index * 2 * PAGE)
 }
 
@@ -155,7 +168,7 @@ fn dirty(path: &Path, pages: u64, fsync: bool) -> Result<()> {
     let file =
         OpenOptions::new().write(true).open(path).context(|| format!("open {}", path.display()))?;
     let page = [0xa5; PAGE as usize];
-    for offset in dirty_offsets(pages) {
+    for offset in every_other_page(pages) {
         file.write_all_at(&page, offset).context(|| format!("write {}", path.display()))?;
     }
     if fsync {
@@ -168,6 +181,22 @@ fn dirty(path: &Path, pages: u64, fsync: bool) -> Result<()> {
 pub fn syncfs(folder: &Path) -> Result<()> {
     let folder_file = File::open(folder).context(|| format!("open {}", folder.display()))?;
     rustix::fs::syncfs(&folder_file).context(|| format!("sync {}", folder.display()))
+}
+
+fn direct_read(path: &Path, pages: u64) -> Result<()> {
+    let flag = rustix::fs::OFlags::DIRECT.bits().cast_signed();
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(flag)
+        .open(path)
+        .context(|| format!("open {}", path.display()))?;
+    let mut memory = vec![1_u8; 2 * PAGE as usize];
+    let start = memory.as_ptr().align_offset(PAGE as usize);
+    let page = &mut memory[start..start + PAGE as usize];
+    for offset in every_other_page(pages) {
+        file.read_exact_at(page, offset).context(|| format!("read {}", path.display()))?;
+    }
+    Ok(())
 }
 
 fn read(path: &Path) -> Result<()> {

@@ -30,7 +30,8 @@ pub struct LoopDevice {
 }
 
 impl LoopDevice {
-    /// Makes one of `bytes`, all of them allocated.
+    /// Makes one of `bytes`. On disk all of them are allocated, so that writing does not allocate; a
+    /// tmpfs takes memory only for what is written.
     pub fn new(scratch: &Arc<Scratch>, backing: Backing, bytes: u64) -> Result<LoopDevice> {
         let mut device = LoopDevice {
             node: PathBuf::new(),
@@ -45,7 +46,7 @@ impl LoopDevice {
             device.file = folder.join("image");
             device.tmpfs = Some(folder);
         }
-        allocate(&device.file, bytes)?;
+        allocate(&device.file, bytes, backing)?;
         let direct = if backing == Backing::DirectFile { "on" } else { "off" };
         let node = command::run(
             "losetup",
@@ -71,10 +72,13 @@ impl LoopDevice {
     }
 }
 
-fn allocate(path: &Path, bytes: u64) -> Result<()> {
+fn allocate(path: &Path, bytes: u64, backing: Backing) -> Result<()> {
     let file = File::create_new(path).context(|| format!("make {}", path.display()))?;
-    rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes)
-        .context(|| format!("allocate {bytes} bytes for {}", path.display()))
+    let action = || format!("allocate {bytes} bytes for {}", path.display());
+    if backing == Backing::Tmpfs {
+        return file.set_len(bytes).context(action);
+    }
+    rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes).context(action)
 }
 
 impl BlockDevice for LoopDevice {

@@ -18,6 +18,8 @@ use std::time::Duration;
 const MIB: u64 = 1 << 20;
 const SIZE: u64 = 16 * MIB;
 const PAGES: u64 = 499;
+/// btrfs writes early where its metadata could get scarce: each page apart reserves 256 KiB of it.
+const DEVICE: u64 = 8192 * MIB;
 
 pub fn tests() -> Vec<Trial> {
     let mut tests = Vec::new();
@@ -46,7 +48,7 @@ struct Stage {
 impl Stage {
     fn new(kind: Kind) -> Result<Stage> {
         let scratch = Scratch::new()?;
-        let device = LoopDevice::new(&scratch, Backing::Tmpfs, 512 * MIB)?;
+        let device = LoopDevice::new(&scratch, Backing::Tmpfs, DEVICE)?;
         let disk = FileSystem::new(&scratch, device, kind)?;
         let file = fio::prepare(&disk.path().join("data"), SIZE)?;
         disk.remount()?;
@@ -68,7 +70,7 @@ impl Stage {
 }
 
 fn dirty_ranges() -> Vec<(u64, u64)> {
-    workload::dirty_offsets(PAGES).map(|offset| (offset, PAGE)).collect()
+    workload::every_other_page(PAGES).map(|offset| (offset, PAGE)).collect()
 }
 
 fn expect_origin(found: &[Pair], allowed: &[Origin]) {

@@ -1,12 +1,13 @@
 //! Direct I/O whose requests are known one by one: count, bytes, process, path, offset, origin.
 
 use crate::recording::{Pair, Recording};
-use crate::support::{trial, watch};
+use crate::support::{labs_program, trial, watch};
 use iowhy_core::model::{Operation, Origin};
 use iowhy_labs::Result;
 use iowhy_labs::devices::{Backing, BlockDevice, FileSystem, Kind, LoopDevice, Zram};
 use iowhy_labs::fio::{self, Access, Engine, Job};
 use iowhy_labs::scratch::Scratch;
+use iowhy_labs::workload::Workload;
 use libtest_mimic::Trial;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -33,9 +34,7 @@ pub fn tests() -> Vec<Trial> {
         trial("direct::read_io_uring_xfs", || {
             on_file_system(Backing::Tmpfs, Kind::Xfs, Engine::IoUring, Access::Read)
         }),
-        trial("direct::read_psync_btrfs", || {
-            on_file_system(Backing::Tmpfs, Kind::Btrfs, Engine::Psync, Access::Read)
-        }),
+        trial("direct::read_btrfs", read_btrfs),
         trial("direct::write_libaio_btrfs", || {
             on_file_system(Backing::Tmpfs, Kind::Btrfs, Engine::Libaio, Access::Write)
         }),
@@ -59,19 +58,34 @@ fn origin_of(access: Access) -> (Operation, Origin) {
 
 fn on_file_system(backing: Backing, kind: Kind, engine: Engine, access: Access) -> Result<()> {
     let scratch = Scratch::new()?;
-    let disk = FileSystem::new(&scratch, LoopDevice::new(&scratch, backing, 512 * MIB)?, kind)?;
+    let device = LoopDevice::new(&scratch, backing, 512 * MIB)?;
+    let disk = FileSystem::new(&scratch, device, kind)?.without_checksums()?;
     let file = fio::prepare(&disk.path().join("data"), 2 * COUNT * BLOCK)?;
     disk.remount()?;
     let job = strided(&file, engine, access);
     let report = scratch.fresh("fio.json");
     let recording = watch(disk.device(), &scratch.fresh("recording"), &job.command(&report)?)?;
     let found = recording.of_file(&file);
-    expect_strided(&recording, &found, access);
+    expect_strided(&recording, &found, access, "fio");
     assert!(
         found.iter().all(|(_, part)| part.inode == inode_of(&file)),
         "{}",
         recording.overview()
     );
+    Ok(())
+}
+
+fn read_btrfs() -> Result<()> {
+    let scratch = Scratch::new()?;
+    let device = LoopDevice::new(&scratch, Backing::Tmpfs, 512 * MIB)?;
+    let disk = FileSystem::new(&scratch, device, Kind::Btrfs)?;
+    let file = fio::prepare(&disk.path().join("data"), 2 * COUNT * BLOCK)?;
+    disk.remount()?;
+    let workload = Workload::DirectRead { file: file.clone(), pages: COUNT };
+    let workload = workload.command(labs_program());
+    let recording = watch(disk.device(), &scratch.fresh("recording"), &workload)?;
+    let found = recording.of_file(&file);
+    expect_strided(&recording, &found, Access::Read, "iowhy-labs");
     Ok(())
 }
 
@@ -81,22 +95,27 @@ fn strided(file: &Path, engine: Engine, access: Access) -> Job {
 }
 
 /// Each of `found` is one of the I/Os of [`Job::strided`].
-fn expect_strided(recording: &Recording, found: &[Pair], access: Access) {
+fn expect_strided(recording: &Recording, found: &[Pair], access: Access, process: &str) {
     recording.expect_count("direct I/Os", found.len(), COUNT);
     let expected: Vec<(u64, u64)> = (0..COUNT).map(|index| (index * 2 * BLOCK, BLOCK)).collect();
     recording.expect_ranges("direct I/Os", found, &expected);
     for (request, _) in found {
-        assert_eq!((request.operation, request.origin), origin_of(access), "{request:?}");
-        assert_eq!(request.bytes, BLOCK, "{request:?}");
+        assert_eq!(
+            (request.operation, request.origin),
+            origin_of(access),
+            "{}",
+            recording.overview()
+        );
+        assert_eq!(request.bytes, BLOCK, "{}", recording.overview());
     }
-    expect_fio(recording, found);
+    expect_process(recording, found, process);
 }
 
-/// All of it was done by one process, fio, and is its own data.
-fn expect_fio(recording: &Recording, found: &[Pair]) {
+/// All of it was done by one process and is its own data.
+fn expect_process(recording: &Recording, found: &[Pair], process: &str) {
     for (request, part) in found {
-        assert_eq!(recording.text(request.process), "fio", "{request:?}");
-        assert_eq!(recording.text(part.owner), "fio", "{part:?}");
+        assert_eq!(recording.text(request.process), process, "{request:?}");
+        assert_eq!(recording.text(part.owner), process, "{part:?}");
         assert_eq!(part.owner_pid, request.pid, "{part:?}");
     }
     let processes: BTreeSet<_> = found.iter().map(|(request, _)| request.pid).collect();
@@ -144,7 +163,7 @@ fn on_raw(
     }
     let sectors: BTreeSet<u64> = found.iter().map(|(request, _)| request.sector).collect();
     assert_eq!(sectors.len(), found.len(), "each sector once");
-    expect_fio(&recording, &found);
+    expect_process(&recording, &found, "fio");
     Ok(())
 }
 
@@ -152,8 +171,8 @@ fn on_raw(
 fn split(kind: Kind) -> Result<()> {
     const BIG: u64 = 8 * MIB;
     let scratch = Scratch::new()?;
-    let disk =
-        FileSystem::new(&scratch, LoopDevice::new(&scratch, Backing::Tmpfs, 512 * MIB)?, kind)?;
+    let device = LoopDevice::new(&scratch, Backing::Tmpfs, 512 * MIB)?;
+    let disk = FileSystem::new(&scratch, device, kind)?.without_checksums()?;
     let file = fio::prepare(&disk.path().join("data"), 4 * BIG)?;
     disk.remount()?;
     let job =
@@ -170,6 +189,6 @@ fn split(kind: Kind) -> Result<()> {
             "{request:?}"
         );
     }
-    expect_fio(&recording, &found);
+    expect_process(&recording, &found, "fio");
     Ok(())
 }
