@@ -5,13 +5,23 @@ use iowhy_views::escape::escape;
 use iowhy_views::style::Style;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
-/// The style that fits standard output: its width, whether it shows colour.
+/// The style that fits standard output: its width, whether it shows colour and which characters.
 pub fn style() -> Style {
+    let variable = |name: &str| std::env::var(name).ok();
     let terminal = io::stdout().is_terminal();
-    let variable = |name: &str| std::env::var_os(name);
-    let width = terminal_width().or_else(|| variable("COLUMNS")?.to_str()?.parse().ok());
-    let width = if terminal { width } else { width.filter(|_| variable("COLUMNS").is_some()) };
-    Style::for_output(terminal, variable("NO_COLOR"), variable("TERM"), width)
+    let asked = variable("COLUMNS").and_then(|text| text.parse().ok());
+    let width = if terminal { terminal_width().or(asked) } else { asked };
+    let colour = Style::wants_colour(
+        terminal,
+        variable("NO_COLOR").as_deref(),
+        variable("TERM").as_deref(),
+    );
+    let unicode = Style::wants_unicode(
+        variable("LC_ALL").as_deref(),
+        variable("LC_CTYPE").as_deref(),
+        variable("LANG").as_deref(),
+    );
+    Style { colour, unicode, ..Style::plain(width.unwrap_or(Style::DEFAULT_WIDTH)) }
 }
 
 fn terminal_width() -> Option<usize> {
@@ -35,7 +45,7 @@ pub fn print(text: &str) -> Result<(), Failure> {
 /// Says something beside the answer. What a message quotes may hold anything, so it is escaped.
 pub fn note(text: &str) {
     // Nobody is left to be told when standard error is closed.
-    let _ = writeln!(io::stderr().lock(), "{}", escape(text));
+    let _ = writeln!(io::stderr().lock(), "{}", escape(text, &style()));
 }
 
 /// Says why the command failed, and what to do.

@@ -328,6 +328,8 @@ static __always_inline void complete_request(struct wire_request *r, struct requ
 		go_on(r, head, done);
 		return;
 	}
+	if (done && is_flush_sequence(rq))
+		return;
 	if (!r->issue_ns && (r->operation & 0xff) <= 2 && !r->bytes) {
 		/* An empty flush is never issued itself: the device was sent one for all. */
 		struct flush *flush = bpf_map_lookup_elem(&flushes, &r->device);

@@ -109,6 +109,17 @@ static __always_inline struct gendisk *bio_disk(struct bio *bio)
 	return bio->bi_bdev->bd_disk;
 }
 
+/*
+ * Whether the flush machinery has the request in hand: it then ends twice, first its data and then,
+ * after the flush behind it, the whole. Older kernels do not tell (a macro until 6.12).
+ */
+static __always_inline bool is_flush_sequence(struct request *rq)
+{
+	if (!bpf_core_enum_value_exists(enum rqf_flags, __RQF_FLUSH_SEQ))
+		return false;
+	return rq->rq_flags & (1U << bpf_core_enum_value(enum rqf_flags, __RQF_FLUSH_SEQ));
+}
+
 /* kn->parent became the RCU-protected kn->__parent: 6.15. */
 static __always_inline struct kernfs_node *kernfs_parent(struct kernfs_node *kn)
 {

@@ -266,6 +266,11 @@ enum cgroup_subsys_id {
 	io_cgrp_id = 4,
 };
 
+/* An enum since 6.12; before, plain macros that the kernel's BTF does not hold. */
+enum rqf_flags {
+	__RQF_FLUSH_SEQ = 1,
+};
+
 enum pageflags {
 	PG_head = 6,
 };

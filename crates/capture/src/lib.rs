@@ -9,6 +9,7 @@
 //! | [`session`] | load, attach, read the ring, count what was lost |
 //! | [`decode`] | wire records become the model's nouns |
 //! | [`host`] | devices, mounts, settings, users, as /proc and /sys tell them |
+//! | [`survey`] | what this machine lets iowhy see |
 //! | [`live`] | all of it as a [`iowhy_core::source::Source`] |
 //!
 //! What does not belong here: what the numbers mean, and how they are shown.
@@ -21,6 +22,7 @@ pub mod kernel;
 pub mod live;
 pub mod plan;
 pub mod session;
+pub mod survey;
 pub mod symbols;
 mod wire;
 

@@ -3,4 +3,5 @@
 pub mod check;
 pub mod record;
 pub mod report;
+mod unprivileged;
 pub mod watch;

@@ -22,15 +22,16 @@ pub fn run(args: &Watch, show: &Show) -> Result<(), Failure> {
         devices: args.only.devices.clone(),
         arguments: args.args,
         stacks_per_second: args.stacks,
-        ..Options::default()
+        events: false,
     };
     let until = Until { time: Some(args.time), command: None };
     let filter = args.only.filter();
     let result = watch(&options, &filter, until, |now| Ok(Summarizer::new(now)));
     let watched = match result {
         Err(failure) if failure.code == NO_PRIVILEGE && !show.json => {
-            output::print(&super::unprivileged::screen(args.time))?;
-            return Err(failure);
+            output::failure(&failure);
+            super::unprivileged::show(args.time)?;
+            return Err(Failure { message: String::new(), hint: None, ..failure });
         }
         result => result?,
     };

@@ -5,7 +5,7 @@ use super::files::key;
 use super::operation::Meaning;
 use super::origin::{Circumstances, no_file_reason, origin};
 use crate::wire::{self, wire_part, wire_request};
-use iowhy_core::model::{Names, Origin, Request, RequestPart, Status};
+use iowhy_core::model::{Names, Operation, Origin, Request, RequestPart, Status};
 use iowhy_core::source::Batch;
 use rustc_hash::FxHashMap;
 use zerocopy::{FromBytes, FromZeros};
@@ -121,7 +121,7 @@ impl Decoder {
             minor: request.device & 0xf_ffff,
             sector: request.sector,
             bytes: u64::from(request.bytes),
-            operation: meaning.operation,
+            operation: operation(request, meaning),
             rwbs: meaning.rwbs,
             origin,
             error,
@@ -285,6 +285,15 @@ fn cut_to(parts: &mut [RequestPart], bytes: u64) {
     }
     if let Some(last) = parts.last_mut() {
         last.bytes += rest;
+    }
+}
+
+/// An empty write is how a file system asks for a flush.
+fn operation(request: &wire_request, meaning: Meaning) -> Operation {
+    if meaning.operation == Operation::Write && request.bytes == 0 {
+        Operation::Flush
+    } else {
+        meaning.operation
     }
 }
 

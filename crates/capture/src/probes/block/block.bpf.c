@@ -184,6 +184,9 @@ int on_complete(u64 *ctx)
 	u64 now = bpf_ktime_get_ns();
 
 	if (!r) {
+		/* The second end of a flushed request whose first end was taken for all of it. */
+		if (!done && rq->bio)
+			return 0;
 		if (!is_watched(device_of(request_disk(rq))))
 			return 0;
 		r = begin_late(rq, now);

@@ -37,7 +37,8 @@ int on_dirty(u64 *ctx)
 	if (!mapping)
 		return 0;
 	inode = READ(mapping, host);
-	if (!inode)
+	/* A device's own pages are metadata, which nobody owns. */
+	if (!inode || READ(READ(inode, i_sb), s_magic) == BDEVFS_MAGIC)
 		return 0;
 	key.address = number_of(inode);
 	key.number = READ(inode, i_ino);

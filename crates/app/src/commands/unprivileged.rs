@@ -1,0 +1,29 @@
+//! What anybody may see: devices as /proc and /sys count them. Shown when the privilege for more
+//! is missing.
+
+use crate::failure::Failure;
+use crate::output;
+use iowhy_capture::host::{devices, system};
+use iowhy_core::analysis::Summarizer;
+use iowhy_core::model::Names;
+use std::time::Duration;
+
+/// Long enough for a rate, short enough for somebody who asked for something else.
+const LONGEST: Duration = Duration::from_secs(2);
+
+/// Watches the kernel's counters for a moment and shows them.
+pub fn show(time: Duration) -> Result<(), Failure> {
+    output::note("without that privilege, only what the kernel counts is shown:");
+    let mut environment = system::environment();
+    environment.start_ns = system::now_ns();
+    environment.devices = devices::read_all();
+    std::thread::sleep(time.min(LONGEST));
+    environment.end_ns = system::now_ns();
+    environment.finished = true;
+    devices::read_end(&mut environment.devices);
+    environment.limits.push(
+        "no requests, processes, files or code paths: counters of the kernel only".to_owned(),
+    );
+    let summary = Summarizer::new(&environment).finish(&environment, &Names::new());
+    output::print(&iowhy_views::text::render(&summary, &output::style()))
+}

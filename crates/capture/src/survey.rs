@@ -1,0 +1,189 @@
+//! What this machine lets iowhy see, and what is lost for each thing missing: `iowhy check`.
+//!
+//! What is claimed is tried: the programs are loaded and attached for a moment.
+
+use crate::host::read_text;
+use crate::kernel::Facts;
+use crate::live;
+use crate::plan::{Plan, Wishes};
+use crate::session::Session;
+use std::path::Path;
+use std::time::Instant;
+
+/// Whether a thing is there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    /// It is there.
+    Yes,
+    /// Some of it is.
+    Partly,
+    /// It is not.
+    No,
+    /// Nobody can say.
+    Unknown,
+}
+
+/// One thing that a watch needs or can use.
+#[derive(Clone, Debug)]
+pub struct Item {
+    /// What it is.
+    pub what: &'static str,
+    /// Whether it is there.
+    pub state: State,
+    /// What was found.
+    pub value: String,
+    /// What cannot be seen without it; empty where it is there.
+    pub lost: String,
+}
+
+fn item(what: &'static str, state: State, value: impl Into<String>, lost: &str) -> Item {
+    let lost = if state == State::Yes { String::new() } else { lost.to_owned() };
+    Item { what, state, value: value.into(), lost }
+}
+
+/// Looks at everything.
+pub fn survey() -> Vec<Item> {
+    let mut items = vec![kernel(), privilege(), btf(), lockdown()];
+    match live::facts() {
+        Ok(facts) => {
+            items.push(symbols(&facts));
+            items.extend(probes(&facts));
+        }
+        Err(error) => items.push(item(
+            "programs",
+            State::No,
+            error.to_string(),
+            "every request: only /proc/diskstats is left",
+        )),
+    }
+    items.extend([cgroups(), pressure(), statistics(), iostats()]);
+    items
+}
+
+fn kernel() -> Item {
+    let uname = rustix::system::uname();
+    let text = |value: &std::ffi::CStr| value.to_string_lossy().into_owned();
+    let value = format!("Linux {} on {}", text(uname.release()), text(uname.machine()));
+    item("kernel", State::Yes, value, "")
+}
+
+fn privilege() -> Item {
+    let missing = live::missing_capabilities();
+    let lost = "every request: only /proc/diskstats is left. Run it with sudo";
+    if missing.is_empty() {
+        let names: Vec<&str> = live::CAPABILITIES.iter().map(|(_, name, _)| *name).collect();
+        item("capabilities", State::Yes, names.join(" "), "")
+    } else {
+        item("capabilities", State::No, format!("missing {}", missing.join(" ")), lost)
+    }
+}
+
+fn btf() -> Item {
+    let path = "/sys/kernel/btf/vmlinux";
+    let there = Path::new(path).exists();
+    let state = if there { State::Yes } else { State::No };
+    let value = if there { path } else { "no /sys/kernel/btf/vmlinux" };
+    item("BTF", state, value, "every request: the kernel's structures are not described (CONFIG_DEBUG_INFO_BTF, /sys mounted)")
+}
+
+fn lockdown() -> Item {
+    let text = read_text("/sys/kernel/security/lockdown");
+    let mode = text.as_deref().and_then(|text| text.split(['[', ']']).nth(1));
+    match mode {
+        Some("confidentiality") => item(
+            "lockdown",
+            State::No,
+            "confidentiality",
+            "every request: the kernel lets nobody read its memory in this mode",
+        ),
+        Some(mode) => item("lockdown", State::Yes, format!("{mode}: no obstacle to iowhy"), ""),
+        None => item("lockdown", State::Unknown, "securityfs is not mounted", "nothing, unless the mode is confidentiality"),
+    }
+}
+
+fn symbols(facts: &Facts) -> Item {
+    let known = facts.end_io.iter().filter(|address| **address != 0).count();
+    let state = if known > 0 { State::Yes } else { State::No };
+    let value = if known > 0 {
+        format!("{known} functions that end I/O are known")
+    } else {
+        "addresses are hidden (kernel.kptr_restrict)".to_owned()
+    };
+    item("kernel symbols", state, value, "files of direct I/O, journals, swap")
+}
+
+fn probes(facts: &Facts) -> Vec<Item> {
+    let wishes = Wishes { events: true, user_stacks: true, stacks_per_second: 1, ..Wishes::default() };
+    let plan = Plan::new(facts, &wishes);
+    let mut items: Vec<Item> = plan
+        .missing
+        .iter()
+        .map(|probe| item("tracepoint", State::No, format!("no {}", probe.tracepoint), probe.gives))
+        .collect();
+    if plan.missing.is_empty() {
+        items.push(item("tracepoints", State::Yes, format!("all {}", facts.tracepoints.len()), ""));
+    }
+    let begun = Instant::now();
+    match Session::begin(&plan, facts, &wishes) {
+        Ok(session) => {
+            let took = begun.elapsed().as_millis();
+            let value = format!("{} load and attach in {took} ms", plan.probes.len() - session.failed.len());
+            items.push(item("programs", State::Yes, value, ""));
+            items.extend(session.failed.iter().map(|(probe, cause)| {
+                let cause = cause.lines().next().unwrap_or_default();
+                item("program", State::No, format!("{}: {cause}", probe.program), probe.gives)
+            }));
+        }
+        Err(error) => {
+            let text = error.to_string();
+            let first = text.lines().next().unwrap_or_default().to_owned();
+            items.push(item("programs", State::No, first, "every request: only /proc/diskstats is left"));
+        }
+    }
+    items
+}
+
+fn cgroups() -> Item {
+    let unified = Path::new("/sys/fs/cgroup/cgroup.controllers");
+    let lost = "the cgroup of buffered writes: v1 charges writeback to the root";
+    if unified.exists() {
+        let controllers = read_text(unified).unwrap_or_default();
+        let has_io = controllers.split_whitespace().any(|name| name == "io");
+        let state = if has_io { State::Yes } else { State::Partly };
+        return item("cgroups", state, format!("v2, controllers: {controllers}"), "the cgroup of buffered writes: no io controller");
+    }
+    if Path::new("/sys/fs/cgroup/blkio").exists() {
+        item("cgroups", State::Partly, "v1", lost)
+    } else {
+        item("cgroups", State::No, "not mounted", "cgroups and containers by path")
+    }
+}
+
+fn pressure() -> Item {
+    let state = if read_text("/proc/pressure/io").is_some() { State::Yes } else { State::No };
+    let value = if state == State::Yes { "/proc/pressure" } else { "no /proc/pressure/io" };
+    item("PSI", state, value, "the kernel's own measure of time lost to I/O (psi=1)")
+}
+
+fn statistics() -> Item {
+    match read_text("/proc/sys/kernel/bpf_stats_enabled").as_deref() {
+        Some("1") => item("BPF statistics", State::Yes, "on", ""),
+        Some(_) => item("BPF statistics", State::Partly, "off, as usual: they cost a little", "the programs' own share of what watching costs"),
+        None => item("BPF statistics", State::Unknown, "cannot be read", "the programs' own share of what watching costs"),
+    }
+}
+
+fn iostats() -> Item {
+    let devices = crate::host::devices::read_all();
+    let off: Vec<&str> = devices
+        .iter()
+        .filter(|device| device.settings_start.get("queue/iostats").is_some_and(|on| on == "0"))
+        .map(|device| device.name.as_str())
+        .collect();
+    if off.is_empty() {
+        item("iostats", State::Yes, "on for every device", "")
+    } else {
+        let value = format!("off for {}", off.join(" "));
+        item("iostats", State::Partly, value, "since when requests wait that began before the watch")
+    }
+}
