@@ -245,6 +245,15 @@ impl Draft<'_> {
         self
     }
 
+    /// The cgroup of the owner of the part that was given last.
+    pub fn owner_cgroup(mut self, cgroup: &str) -> Self {
+        let cgroup = self.script.names.intern(cgroup);
+        if let Some(part) = self.parts.last_mut() {
+            part.owner_cgroup = Some(cgroup);
+        }
+        self
+    }
+
     /// Its stacks, innermost function first; it stands for `weight` requests.
     pub fn stacks(mut self, kernel: &[&str], user: &[&str], weight: u32) -> Self {
         self.request.stack_id = self.stack(kernel, false);

@@ -6,6 +6,7 @@
 
 use super::bounded::{Bounded, Charge};
 use super::stacks::{StackRef, Stacks};
+use super::usage::NOT_IN_DATA;
 use crate::model::{Name, Names, Origin, Process, Request, RequestPart};
 use rustc_hash::FxHashMap;
 
@@ -56,8 +57,9 @@ pub(super) enum Reason {
 }
 
 impl Reason {
-    /// The reason in words; `given` finds the text of [`Reason::Given`].
-    pub fn words<'a>(self, given: impl FnOnce(Name) -> &'a str) -> &'a str {
+    /// The reason in words; `given` finds the text of [`Reason::Given`], and `submitters` says
+    /// whether the source names any.
+    pub fn words<'a>(self, submitters: bool, given: impl FnOnce(Name) -> &'a str) -> &'a str {
         match self {
             Reason::Given(name) => given(name),
             Reason::NoParts(Origin::Flush) => "cache flushes have no data",
@@ -66,8 +68,9 @@ impl Reason {
             Reason::NoParts(Origin::Swap) => "swap",
             Reason::NoParts(Origin::Discard) => "discards have no data",
             Reason::NoParts(Origin::Passthrough) => "commands sent past the file system",
-            Reason::NoParts(_) | Reason::Silent => "not in the data",
+            Reason::NoParts(_) | Reason::Silent => NOT_IN_DATA,
             Reason::Uncovered => "bytes that no part of the record covers",
+            Reason::Kernel if !submitters => NOT_IN_DATA,
             Reason::Kernel => "made by the kernel itself",
         }
     }

@@ -6,7 +6,7 @@ use super::latency::Latencies;
 use super::life::{Life, Stand};
 use super::streams::Found;
 use super::summary::{DirectionSummary, ErrorCount, ReasonCount, STALLED_NS};
-use crate::model::{Name, Names, Request};
+use crate::model::{Name, Names, Request, Status};
 use rustc_hash::FxHashMap;
 
 /// Error numbers and reasons that are kept apart for one device; there are about 30 real ones.
@@ -57,8 +57,6 @@ struct DirectionTally {
     sequential: Found,
     /// Requests of which G2C is known, and their G2C.
     waits: (u64, u64),
-    /// D2C and Q2C of the requests of which both are known.
-    device_of_whole: (u64, u64),
     intervals: ByInterval<Latencies>,
 }
 
@@ -85,12 +83,6 @@ impl DirectionTally {
         if let Some(g2c) = life.g2c_ns {
             self.waits = (self.waits.0 + 1, self.waits.1.saturating_add(g2c));
         }
-        if let (Some(d2c), Some(q2c)) =
-            (life.intervals[Interval::D2c], life.intervals[Interval::Q2c])
-        {
-            let (device, whole) = self.device_of_whole;
-            self.device_of_whole = (device.saturating_add(d2c), whole.saturating_add(q2c));
-        }
         for (latencies, interval) in self.intervals.0.iter_mut().zip(&life.intervals.0) {
             if let Some(nanoseconds) = interval {
                 latencies.record(*nanoseconds);
@@ -99,6 +91,7 @@ impl DirectionTally {
     }
 
     fn summary(&self, window: Window) -> DirectionSummary {
+        let whole = &self.intervals[Interval::Q2c];
         let mean = |sum: u64, count: u64| (count > 0).then(|| sum as f64 / count as f64);
         DirectionSummary {
             requests: self.requests,
@@ -115,8 +108,7 @@ impl DirectionTally {
             sequential_requests: self.sequential.requests,
             sequential_bytes: self.sequential.bytes,
             sequential_share: mean(self.sequential.bytes, self.bytes),
-            intervals: self.intervals.map(Latencies::stage),
-            device_share: mean(self.device_of_whole.0, self.device_of_whole.1),
+            intervals: self.intervals.map(|latencies| latencies.stage(whole)),
             q2c_histogram: self.intervals[Interval::Q2c].buckets(),
             d2c_histogram: self.intervals[Interval::D2c].buckets(),
         }
@@ -132,8 +124,8 @@ pub(super) struct DeviceTally {
     pub minor: u32,
     /// Requests that a device above asked for.
     pub lower: u64,
-    /// The latest time that any of its requests tells of.
-    pub latest_ns: u64,
+    /// Requests that had begun before the watch.
+    pub begun_before: u64,
     directions: ByDirection<DirectionTally>,
     busy: BusyTime,
     latest_end_ns: Option<u64>,
@@ -151,7 +143,7 @@ impl DeviceTally {
             major: request.major,
             minor: request.minor,
             lower: 0,
-            latest_ns: 0,
+            begun_before: 0,
             directions: ByDirection::default(),
             busy: BusyTime::default(),
             latest_end_ns: None,
@@ -166,7 +158,7 @@ impl DeviceTally {
     pub fn add(&mut self, request: &Request, life: &Life, direction: Direction) {
         let tally = &mut self.directions[direction];
         tally.add(request, life);
-        self.latest_ns = self.latest_ns.max(life.ended_ns());
+        self.begun_before += u64::from(request.status == Status::BegunBefore);
         match life.stand {
             Stand::Open => self.add_open(life),
             _ => self.add_ended(life),
@@ -205,11 +197,6 @@ impl DeviceTally {
     /// How many requests there are of it.
     pub fn requests(&self) -> u64 {
         self.directions.0.iter().map(|tally| tally.requests + tally.open).sum()
-    }
-
-    /// How many had begun before the watch and ended in it.
-    pub fn begun_before(&self) -> u64 {
-        self.directions.0.iter().map(|tally| tally.begun_before).sum()
     }
 
     /// How many had not ended.

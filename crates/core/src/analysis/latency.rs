@@ -92,8 +92,9 @@ impl Latencies {
         sorted.get(rank.saturating_sub(1)).copied()
     }
 
-    /// The figures of this stage; `None` without values.
-    pub fn stage(&self) -> Option<Stage> {
+    /// The figures of this stage of requests whose whole is `whole`; `None` without values.
+    pub fn stage(&self, whole: &Latencies) -> Option<Stage> {
+        let comparable = whole.sum > 0 && self.count <= whole.count;
         Some(Stage {
             requests: self.count,
             sum_ns: self.sum,
@@ -103,6 +104,7 @@ impl Latencies {
             p99_ns: self.quantile_ns(0.99)?,
             p999_ns: self.quantile_ns(0.999)?,
             max_ns: self.max,
+            q2c_share: comparable.then(|| self.sum as f64 / whole.sum as f64),
         })
     }
 
@@ -146,13 +148,14 @@ mod tests {
 
     #[test]
     fn no_value_has_no_figures() {
-        assert_eq!(Latencies::default().stage(), None);
+        assert_eq!(Latencies::default().stage(&of([1])), None);
         assert!(Latencies::default().buckets().is_empty());
     }
 
     #[test]
     fn few_values_are_exact() {
-        let stage = of([700, 100, 900]).stage().unwrap();
+        let stage = of([700, 100, 900]).stage(&of([1000, 1000, 1400])).unwrap();
+        assert_eq!(stage.q2c_share, Some(0.5));
         assert_eq!((stage.p50_ns, stage.p99_ns, stage.max_ns, stage.sum_ns), (700, 900, 900, 1700));
         assert_eq!(of([5]).quantile_ns(0.5), Some(5));
     }
@@ -176,7 +179,8 @@ mod tests {
             let both = of((0..left)
                 .map(|value| value * 977)
                 .chain((0..right).map(|value| value * 1_000_003)));
-            assert_eq!(merged.stage(), both.stage(), "{left} and {right}");
+            let all = of([]);
+            assert_eq!(merged.stage(&all), both.stage(&all), "{left} and {right}");
             assert_eq!(merged.buckets(), both.buckets());
         }
     }

@@ -3,9 +3,9 @@
 //! | where | what lives there |
 //! |---|---|
 //! | [`Summarizer`] | the pass: each request goes to its device, its owners and its stream |
-//! | [`summary`] | the result, which every view shows and every rule reads |
+//! | [`summary`], `usage` | the result, which every view shows and every rule reads |
 //! | [`axes`] | directions and intervals, which figures are kept apart by |
-//! | [`latency`] | mergeable histograms |
+//! | [`latency`], [`bins`] | mergeable histograms; the same as coarse as a screen needs them |
 //! | `life` | what the columns of one record say about its times |
 //! | `device`, `busy`, `streams` | one device's sums, its busy time, its sequential share |
 //! | `attribution`, `bounded`, `stacks` | who is charged, in how much memory |
@@ -15,6 +15,7 @@
 
 mod attribution;
 pub mod axes;
+pub mod bins;
 mod bounded;
 mod busy;
 mod device;
@@ -30,6 +31,7 @@ pub mod summary;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod usage;
 
 pub use axes::{ByDirection, ByInterval, Direction, Interval};
 pub use latency::Latencies;

@@ -1,11 +1,12 @@
 //! The tables of a summary, one for each kind of subject that requests are charged to.
 
-use super::attribution::{Attribution, CodePath, FileKey, ProcessKey};
+use super::attribution::{Attribution, CodePath, FileKey, ProcessKey, Reason};
 use super::axes::Direction;
-use super::bounded::{Place, Used};
+use super::bounded::{Bounded, Place, Used};
 use super::stacks::StackRef;
 use super::summary::{
     CodePathRow, CodePaths, ContainerRow, FileRow, OriginRow, ProcessRow, ProgramRow, Row, Table,
+    Unknown,
 };
 use super::tables::{self, Folded, Whole, fold, sum, table, unknown, usage};
 use crate::model::{Name, Names, Origin};
@@ -27,6 +28,12 @@ impl Rows<'_> {
 
     fn text(&self, name: Name) -> String {
         self.names.get(name).to_owned()
+    }
+
+    fn unknown(&self, reasons: &Bounded<Reason>) -> Vec<Unknown> {
+        let submitters = !self.charged.processes.known.rows().is_empty();
+        let words = |reason: Reason| reason.words(submitters, |name| self.names.get(name));
+        unknown(reasons, self.counts(), words, self.whole)
     }
 
     fn process(&self, key: ProcessKey) -> ProcessRow {
@@ -52,7 +59,7 @@ impl Rows<'_> {
     pub fn processes(&self) -> Table<ProcessRow> {
         let processes = &self.charged.processes;
         let folded = fold(&processes.known, self.counts(), |key| key);
-        let unknown = unknown(&processes.unknown, self.counts(), self.names, self.whole);
+        let unknown = self.unknown(&processes.unknown);
         table(folded, unknown, self.whole, self.process_order(), |key, _| self.process(*key))
     }
 
@@ -75,8 +82,7 @@ impl Rows<'_> {
             members.entry(key.name).or_default().push(key);
         }
         let folded = fold(&self.charged.programs, self.counts(), |name| name);
-        let reasons =
-            unknown(&self.charged.processes.unknown, self.counts(), self.names, self.whole);
+        let reasons = self.unknown(&self.charged.processes.unknown);
         table(folded, reasons, self.whole, self.name_order(), |name, _| {
             self.program(*name, members.get(name).map_or(&[], Vec::as_slice))
         })
@@ -106,7 +112,7 @@ impl Rows<'_> {
         }
         let folded =
             fold(&cgroups.known, self.counts(), |cgroup| container(cgroup).unwrap_or(cgroup));
-        let unknown = unknown(&cgroups.unknown, self.counts(), self.names, self.whole);
+        let unknown = self.unknown(&cgroups.unknown);
         table(folded, unknown, self.whole, self.name_order(), |name, _| ContainerRow {
             container: self.text(*name),
             cgroup: self.text(first.get(name).copied().unwrap_or(*name)),
@@ -116,7 +122,7 @@ impl Rows<'_> {
     pub fn files(&self) -> Table<FileRow> {
         let files = &self.charged.files;
         let folded = fold(&files.known, self.counts(), |key| key);
-        let unknown = unknown(&files.unknown, self.counts(), self.names, self.whole);
+        let unknown = self.unknown(&files.unknown);
         let order = |a: &FileKey, b: &FileKey| {
             (self.names.get(a.path), a.deleted).cmp(&(self.names.get(b.path), b.deleted))
         };

@@ -7,9 +7,10 @@
 //! What does not belong here: how the figures are computed (see [`super::Summarizer`]).
 
 use super::axes::{ByDirection, ByInterval};
+pub use super::usage::*;
+use crate::model::Losses;
 use crate::model::environment::Environment;
-use crate::model::{Losses, Origin};
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Everything that iowhy says about one watch.
@@ -53,8 +54,8 @@ pub struct Watch {
     pub requests: u64,
     /// Those that had not completed at the end (censored).
     pub open_requests: u64,
-    /// Those that completed but had begun before the watch (censored): in the rates, not in the
-    /// latencies.
+    /// Those that had begun before the watch (censored), whether they completed or not: in the
+    /// rates if they did, never in the latencies.
     pub begun_before_requests: u64,
     /// Those that a device above asked for: shown under their device, not counted again for their
     /// process and file.
@@ -104,7 +105,7 @@ pub struct DeviceSummary {
     /// Share of the watch with at least one request at the driver, from issue to completion; from
     /// queueing where no issue is known. iostat's %util rounds the same to clock ticks.
     pub util_share: Option<f64>,
-    /// Requests that were in flight when the watch began and completed in it.
+    /// Requests that were in flight when the watch began.
     pub begun_before_requests: u64,
     /// Requests that were in flight at the end.
     pub open_requests: u64,
@@ -135,8 +136,6 @@ pub struct DeviceSummary {
 pub const STALLED_NS: u64 = 1_000_000_000;
 /// How many processes are shown for each device.
 pub const DEVICE_ROWS: usize = 5;
-/// How many rows of a table are kept by time, and how many by bytes; the rest are its others.
-pub const TABLE_ROWS: usize = 100;
 
 /// One direction of one device.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -172,8 +171,6 @@ pub struct DirectionSummary {
     /// How long each interval of a request's life took; `None` where it does not exist (no
     /// insertion with scheduler `none`) or is not known.
     pub intervals: ByInterval<Option<Stage>>,
-    /// D2C's share of all Q2C: the part of the wait that the driver and the device make.
-    pub device_share: Option<f64>,
     /// All Q2C by length.
     pub q2c_histogram: Vec<Bucket>,
     /// All D2C by length.
@@ -200,6 +197,9 @@ pub struct Stage {
     pub p999_ns: u64,
     /// The longest, nanoseconds; exact.
     pub max_ns: u64,
+    /// Its sum as a share of all Q2C of the direction: the part of the wait that it makes; `None`
+    /// where it is known of more requests than Q2C is.
+    pub q2c_share: Option<f64>,
 }
 
 /// One bucket of a histogram.
@@ -250,190 +250,6 @@ pub struct ErrorCount {
     pub error: i32,
     /// Requests.
     pub requests: u64,
-}
-
-/// What each of many used. `rows`, `others` and `unknown` add up to the whole.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Table<R> {
-    /// The largest by time and the largest by bytes, most time first.
-    pub rows: Vec<Row<R>>,
-    /// All further ones together.
-    pub others: Others,
-    /// What belongs to none, by reason; most time first.
-    pub unknown: Vec<Unknown>,
-}
-
-impl<R> Default for Table<R> {
-    fn default() -> Self {
-        Table { rows: Vec::new(), others: Others::default(), unknown: Vec::new() }
-    }
-}
-
-/// One of many, and what it used.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row<R> {
-    /// Which it is.
-    #[serde(flatten)]
-    pub subject: R,
-    /// What it used.
-    #[serde(flatten)]
-    pub usage: Usage,
-}
-
-/// All that have no row of their own.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Others {
-    /// How many; in a watch with more keys than memory, one may count more than once.
-    pub count: u64,
-    /// What they used together.
-    #[serde(flatten)]
-    pub usage: Usage,
-}
-
-/// What belongs to none.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Unknown {
-    /// Why.
-    pub reason: String,
-    /// How much.
-    #[serde(flatten)]
-    pub usage: Usage,
-}
-
-/// Requests, bytes and time of one of many.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Usage {
-    /// Requests that ended during the watch, wholly or in part its own; a folded row counts a
-    /// request once for each of its members that has a part in it.
-    pub requests: u64,
-    /// Its bytes of them.
-    pub bytes: u64,
-    /// Its time of them (their Q2C, split by bytes), nanoseconds.
-    pub time_ns: u64,
-    /// Requests that had not ended.
-    pub open_requests: u64,
-    /// Their bytes.
-    pub open_bytes: u64,
-    /// Their time within the watch, nanoseconds: a lower bound.
-    pub open_time_ns: u64,
-    /// Share of all time, ended and open.
-    pub time_share: f64,
-    /// Share of all bytes of requests that ended.
-    pub bytes_share: f64,
-    /// The ended requests by direction.
-    pub directions: ByDirection<FlowSummary>,
-}
-
-impl Usage {
-    /// Time of ended and open requests together, nanoseconds.
-    pub fn all_time_ns(&self) -> u64 {
-        self.time_ns.saturating_add(self.open_time_ns)
-    }
-}
-
-/// Requests, bytes and time of one direction.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct FlowSummary {
-    /// Requests.
-    pub requests: u64,
-    /// Bytes.
-    pub bytes: u64,
-    /// Time, nanoseconds.
-    pub time_ns: u64,
-}
-
-/// A process: the owner of the bytes where it is known (the dirtier for writeback), else the
-/// submitter.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ProcessRow {
-    /// Its number.
-    pub pid: Option<u32>,
-    /// Its name.
-    pub process: String,
-    /// The path of its executable.
-    pub executable: Option<String>,
-    /// Its user.
-    pub user: Option<String>,
-    /// Its container or systemd unit.
-    pub container: Option<String>,
-}
-
-/// Processes of one name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ProgramRow {
-    /// Their name.
-    pub process: String,
-    /// How many there were: at least this where `processes` has lumped others.
-    pub processes: u64,
-    /// The number of the only one.
-    pub pid: Option<u32>,
-    /// The container or systemd unit that all of them run in, where it is one.
-    pub container: Option<String>,
-}
-
-/// A container, a systemd unit, or a cgroup that is neither.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ContainerRow {
-    /// Its name, or the path of the cgroup.
-    pub container: String,
-    /// One of its cgroups: the one with the most time.
-    pub cgroup: String,
-}
-
-/// A file.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct FileRow {
-    /// Its path as seen from the root mount.
-    pub file: String,
-    /// Whether it had no name any more when it was first seen.
-    pub deleted: bool,
-    /// Its reads and writes that begin where an earlier one of their stream ended.
-    pub sequential_requests: u64,
-    /// Their share of its reads and writes; `None` where there are none.
-    pub sequential_share: Option<f64>,
-}
-
-/// Why requests exist.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct OriginRow {
-    /// The origin.
-    #[serde(serialize_with = "origin_word")]
-    pub origin: Origin,
-}
-
-fn origin_word<S: Serializer>(origin: &Origin, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(origin.word())
-}
-
-/// Which functions asked for requests. Stacks may be sampled: each stands for as many requests as
-/// its weight says, so these figures are estimates.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct CodePaths {
-    /// Requests of which a stack was taken.
-    pub sampled_requests: u64,
-    /// Requests that those stand for.
-    pub represented_requests: u64,
-    /// The paths; shares are of what the stacks stand for.
-    #[serde(flatten)]
-    pub table: Table<CodePathRow>,
-}
-
-/// One code path.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct CodePathRow {
-    /// Why its requests exist.
-    #[serde(serialize_with = "origin_word")]
-    pub origin: Origin,
-    /// The process that asked for them (the submitter).
-    pub process: Option<String>,
-    /// Functions of the kernel, innermost first; empty where not known.
-    pub kernel: Vec<String>,
-    /// Whether no function of the kernel is missing.
-    pub kernel_complete: bool,
-    /// Functions of the program, innermost first; empty where not known.
-    pub user: Vec<String>,
-    /// Whether no function of the program is missing.
-    pub user_complete: bool,
 }
 
 /// A setting that was not the same at both ends of the watch.

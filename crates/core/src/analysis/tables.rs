@@ -4,7 +4,6 @@
 use super::attribution::Reason;
 use super::bounded::{Bounded, Flow, Lumped, Place, Used};
 use super::summary::{FlowSummary, Others, Row, TABLE_ROWS, Table, Unknown, Usage};
-use crate::model::Names;
 use rustc_hash::FxHashMap;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -129,13 +128,13 @@ fn largest<G>(ranked: &[(G, Used)]) -> Vec<bool> {
 }
 
 /// What belongs to none, by the reason's words.
-pub(super) fn unknown(
+pub(super) fn unknown<'a>(
     table: &Bounded<Reason>,
     counts: impl Fn(Place) -> bool,
-    names: &Names,
+    words: impl Fn(Reason) -> &'a str,
     whole: Whole,
 ) -> Vec<Unknown> {
-    let folded = fold(table, counts, |reason| reason.words(|name| names.get(name)));
+    let folded = fold(table, counts, words);
     let mut reasons: BTreeMap<&str, Used> = folded.rows.into_iter().collect();
     if folded.lumped.keys > 0 {
         reasons.entry("other reasons").or_default().add(&folded.lumped.used);

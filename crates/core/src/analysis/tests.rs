@@ -249,7 +249,8 @@ fn a_capture_of_issues_and_completions_has_no_queueing() {
     let read = &sda.directions[Direction::Read];
     let known = Interval::ALL.map(|interval| read.intervals[interval].is_some());
     assert_eq!(known, [false, false, false, false, false, true, false]);
-    assert_eq!((read.await_ns, read.device_share, sda.aqu_sz), (None, None, None));
+    assert_eq!((read.await_ns, sda.aqu_sz), (None, None));
+    assert_eq!(read.intervals[Interval::D2c].unwrap().q2c_share, None);
     assert_eq!(sda.util_share, Some(1e-7));
     assert_eq!(summary.files.unknown[0].reason, "not in the data");
     assert_eq!(summary.watch.time_ns, 1000);
