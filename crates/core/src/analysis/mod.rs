@@ -1,1 +1,39 @@
-//! From batches to a summary.
+//! From batches to a [`Summary`]: one pass, in bounded memory, the same whatever the source.
+//!
+//! | where | what lives there |
+//! |---|---|
+//! | [`Summarizer`] | the pass: each request goes to its device, its owners and its stream |
+//! | [`summary`], `usage` | the result, which every view shows and every rule reads |
+//! | [`axes`] | directions and intervals, which figures are kept apart by |
+//! | [`latency`], [`bins`] | mergeable histograms; the same as coarse as a screen needs them |
+//! | `life` | what the columns of one record say about its times |
+//! | `device`, `busy`, `streams` | one device's sums, its busy time, its sequential share |
+//! | `attribution`, `bounded`, `stacks` | who is charged, in how much memory |
+//! | `report`, `rows`, `tables`, `settings` | from sums to the summary |
+//!
+//! What does not belong here: naming causes, and how anything looks.
+
+mod attribution;
+pub mod axes;
+pub mod bins;
+mod bounded;
+mod busy;
+mod device;
+pub mod latency;
+mod life;
+mod report;
+mod rows;
+mod settings;
+mod stacks;
+mod streams;
+mod summarizer;
+pub mod summary;
+mod tables;
+#[cfg(test)]
+mod tests;
+mod usage;
+
+pub use axes::{ByDirection, ByInterval, Direction, Interval};
+pub use latency::Latencies;
+pub use summarizer::{MAX_DEVICES, Summarizer};
+pub use summary::Summary;

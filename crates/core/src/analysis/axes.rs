@@ -1,0 +1,133 @@
+//! The axes that figures are kept apart by: the direction of a request and the intervals of its
+//! life. Each is an enum with a map that holds one value for every variant.
+
+use crate::model::Operation;
+use serde::{Serialize, Serializer, ser::SerializeMap};
+use std::ops::{Index, IndexMut};
+
+/// Defines an enum whose variants are words, and a map with one value for each variant.
+macro_rules! axis {
+    (
+        $(#[doc = $doc:literal])+
+        pub enum $axis:ident, $(#[doc = $map_doc:literal])+ $map:ident[$count:literal] {
+            $( $(#[doc = $vdoc:literal])+ $variant:ident = $word:literal ),+ $(,)?
+        }
+    ) => {
+        $(#[doc = $doc])+
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+        pub enum $axis { $( $(#[doc = $vdoc])+ $variant ),+ }
+
+        impl $axis {
+            /// Every value, in the order of its definition.
+            pub const ALL: [$axis; $count] = [$( $axis::$variant ),+];
+
+            /// The word that stands for it in JSON.
+            pub const fn word(self) -> &'static str {
+                match self { $( $axis::$variant => $word ),+ }
+            }
+        }
+
+        $(#[doc = $map_doc])+
+        #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+        pub struct $map<T>(pub [T; $count]);
+
+        impl<T> $map<T> {
+            /// Each variant with its value.
+            pub fn iter(&self) -> impl Iterator<Item = ($axis, &T)> {
+                $axis::ALL.into_iter().zip(&self.0)
+            }
+
+            /// The same shape with every value replaced.
+            pub fn map<U>(&self, make: impl FnMut(&T) -> U) -> $map<U> {
+                $map(self.0.each_ref().map(make))
+            }
+        }
+
+        impl<T> Index<$axis> for $map<T> {
+            type Output = T;
+            #[inline]
+            fn index(&self, at: $axis) -> &T {
+                &self.0[at as usize]
+            }
+        }
+
+        impl<T> IndexMut<$axis> for $map<T> {
+            #[inline]
+            fn index_mut(&mut self, at: $axis) -> &mut T {
+                &mut self.0[at as usize]
+            }
+        }
+
+        impl<T: Serialize> Serialize for $map<T> {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                let mut map = serializer.serialize_map(Some($count))?;
+                for (at, value) in self.iter() {
+                    map.serialize_entry(at.word(), value)?;
+                }
+                map.end()
+            }
+        }
+    };
+}
+
+axis! {
+    /// What a request does to the data, as coarsely as the kernel's own counters tell it apart.
+    pub enum Direction,
+    /// One value for each [`Direction`]; in JSON an object whose keys are its words.
+    ByDirection[5] {
+        /// Reads.
+        Read = "read",
+        /// Writes, zeroing and secure erasing: what `/proc/diskstats` counts as writes.
+        Write = "write",
+        /// Cache flushes.
+        Flush = "flush",
+        /// Discards.
+        Discard = "discard",
+        /// Zone management, drivers' private commands and operations that this iowhy does not
+        /// know; the kernel's counters leave these out.
+        Other = "other",
+    }
+}
+
+axis! {
+    /// An interval in the life of a request, as btt names them. Only requests of which the watch
+    /// saw the whole life count.
+    pub enum Interval,
+    /// One value for each [`Interval`]; in JSON an object whose keys are its words.
+    ByInterval[7] {
+        /// Queued until it got a request: wbt, iocost, tags.
+        Q2g = "q2g",
+        /// Got a request until it was inserted into the scheduler's queue.
+        G2i = "g2i",
+        /// Inserted until the last issue to the driver: the scheduler.
+        I2d = "i2d",
+        /// Got a request until the last issue to the driver, where it was never inserted.
+        G2d = "g2d",
+        /// Queued until the last issue to the driver: everything before the device.
+        Q2d = "q2d",
+        /// The last issue to the driver until completion: the driver and the device.
+        D2c = "d2c",
+        /// Queued until completion: all of it.
+        Q2c = "q2c",
+    }
+}
+
+impl From<Operation> for Direction {
+    #[inline]
+    fn from(operation: Operation) -> Direction {
+        match operation {
+            Operation::Read => Direction::Read,
+            Operation::Write | Operation::WriteZeroes | Operation::SecureErase => Direction::Write,
+            Operation::Flush => Direction::Flush,
+            Operation::Discard => Direction::Discard,
+            Operation::Zone | Operation::Driver | Operation::Other => Direction::Other,
+        }
+    }
+}
+
+impl Direction {
+    /// Whether it reads or writes sectors, so that an order of sectors exists.
+    pub const fn has_sectors(self) -> bool {
+        matches!(self, Direction::Read | Direction::Write)
+    }
+}

@@ -1,0 +1,300 @@
+//! Who used how much, for as many keys as memory allows.
+//!
+//! Every key has its own exact figures until there are more than the table's limit. Then the half
+//! with the least time and the fewest bytes is moved to the "others" of its place. So sums stay
+//! exact; a key that comes back begins from nothing, which makes its figures a lower bound, by less
+//! than the smallest that was kept; and no key is ever charged with another's use.
+
+use super::axes::{ByDirection, Direction};
+use rustc_hash::FxHashMap;
+use std::hash::Hash;
+
+/// Requests, bytes and time of one direction.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(super) struct Flow {
+    pub requests: u64,
+    pub bytes: u64,
+    pub time_ns: u64,
+}
+
+impl Flow {
+    #[inline]
+    pub fn add(&mut self, other: Flow) {
+        self.requests += other.requests;
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.time_ns = self.time_ns.saturating_add(other.time_ns);
+    }
+}
+
+/// What one key used.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(super) struct Used {
+    /// Requests that ended during the watch.
+    pub ended: ByDirection<Flow>,
+    /// Requests that had not ended; their time is a lower bound.
+    pub open: Flow,
+    /// How many of the reads and writes were sequential.
+    pub sequential: u64,
+    /// The number of the last request counted, so that its further parts do not count it again.
+    last: u64,
+}
+
+impl Used {
+    #[inline]
+    fn note(&mut self, charge: &Charge) {
+        let again = u64::from(self.last != charge.sequence) * charge.weight;
+        self.last = charge.sequence;
+        let flow = Flow {
+            requests: again,
+            bytes: charge.bytes.saturating_mul(charge.weight),
+            time_ns: charge.time_ns.saturating_mul(charge.weight),
+        };
+        match charge.open {
+            true => self.open.add(flow),
+            false => self.ended[charge.direction].add(flow),
+        }
+    }
+
+    /// Adds what another key, or the same key elsewhere, used.
+    pub fn add(&mut self, other: &Used) {
+        for (own, theirs) in self.ended.0.iter_mut().zip(&other.ended.0) {
+            own.add(*theirs);
+        }
+        self.open.add(other.open);
+        self.sequential += other.sequential;
+    }
+
+    /// All directions together, without the open requests.
+    pub fn all(&self) -> Flow {
+        let mut sum = Flow::default();
+        self.ended.0.iter().for_each(|flow| sum.add(*flow));
+        sum
+    }
+
+    /// Time that ended and open requests took, nanoseconds.
+    pub fn time_ns(&self) -> u64 {
+        self.all().time_ns.saturating_add(self.open.time_ns)
+    }
+}
+
+/// A part of a request, on its way to the keys that it is charged to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Charge {
+    /// Numbers the requests from 1.
+    pub sequence: u64,
+    pub place: Place,
+    pub direction: Direction,
+    pub open: bool,
+    pub bytes: u64,
+    pub time_ns: u64,
+    /// How many requests like this one it stands for.
+    pub weight: u64,
+}
+
+/// A device, and whether the request came from a device above it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Place(pub u16);
+
+impl Place {
+    pub fn new(device: u16, lower: bool) -> Place {
+        Place(device << 1 | u16::from(lower))
+    }
+
+    pub fn device(self) -> usize {
+        usize::from(self.0 >> 1)
+    }
+
+    pub fn is_lower(self) -> bool {
+        self.0 & 1 == 1
+    }
+}
+
+/// What was moved out of a table for want of room.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Lumped {
+    /// How many keys; one that came back and was moved again counts twice.
+    pub keys: u64,
+    pub used: Used,
+}
+
+/// What each key of each place used, in bounded memory.
+#[derive(Clone, Debug)]
+pub(super) struct Bounded<K> {
+    index: FxHashMap<(Place, K), u32>,
+    /// In the order of first sight, which does not depend on hashes.
+    rows: Vec<(Place, K, Used)>,
+    limit: usize,
+    latest: u32,
+    /// By place.
+    lumped: Vec<Lumped>,
+    /// Whether what is moved out is also handed out one by one.
+    hands_out: bool,
+    moved_out: Vec<(Place, K, Used)>,
+}
+
+impl<K: Copy + Eq + Hash> Bounded<K> {
+    pub fn new(limit: usize) -> Bounded<K> {
+        Bounded {
+            index: FxHashMap::default(),
+            rows: Vec::new(),
+            limit,
+            latest: 0,
+            lumped: Vec::new(),
+            hands_out: false,
+            moved_out: Vec::new(),
+        }
+    }
+
+    /// A table that also hands out what it moves out: see [`Bounded::moved_out`].
+    pub fn handing_out(limit: usize) -> Bounded<K> {
+        Bounded { hands_out: true, ..Bounded::new(limit) }
+    }
+
+    /// What was moved out since the last call.
+    #[inline]
+    pub fn moved_out(&mut self) -> Option<Vec<(Place, K, Used)>> {
+        (!self.moved_out.is_empty()).then(|| std::mem::take(&mut self.moved_out))
+    }
+
+    /// Adds to `key` what was counted elsewhere.
+    pub fn absorb(&mut self, place: Place, key: K, used: &Used) {
+        if let Some(own) = self.used(place, key) {
+            own.add(used);
+        }
+    }
+
+    /// Charges `key`.
+    #[inline]
+    pub fn charge(&mut self, key: K, charge: &Charge) {
+        if let Some(used) = self.used(charge.place, key) {
+            used.note(charge);
+        }
+    }
+
+    /// Notes that `requests` of `key` were sequential.
+    #[inline]
+    pub fn note_sequential(&mut self, place: Place, key: K, requests: u64) {
+        if let Some(used) = self.used(place, key) {
+            used.sequential += requests;
+        }
+    }
+
+    #[inline]
+    fn used(&mut self, place: Place, key: K) -> Option<&mut Used> {
+        let is_latest =
+            self.rows.get(self.latest as usize).is_some_and(|row| row.0 == place && row.1 == key);
+        if !is_latest {
+            self.latest = match self.index.get(&(place, key)) {
+                Some(slot) => *slot,
+                None => self.first_sight(place, key),
+            };
+        }
+        self.rows.get_mut(self.latest as usize).map(|row| &mut row.2)
+    }
+
+    fn first_sight(&mut self, place: Place, key: K) -> u32 {
+        if self.rows.len() >= self.limit {
+            self.make_room();
+        }
+        let slot = self.rows.len() as u32;
+        self.rows.push((place, key, Used::default()));
+        self.index.insert((place, key), slot);
+        slot
+    }
+
+    /// Keeps the quarter with the most time and the quarter with the most bytes.
+    fn make_room(&mut self) {
+        let mut keep = vec![false; self.rows.len()];
+        let by_time = |row: &(Place, K, Used)| row.2.all().time_ns;
+        let by_bytes = |row: &(Place, K, Used)| row.2.all().bytes;
+        mark_largest(&mut keep, self.rows.iter().map(by_time).collect(), self.limit / 4);
+        mark_largest(&mut keep, self.rows.iter().map(by_bytes).collect(), self.limit / 4);
+        self.index.clear();
+        for (keep, (place, key, used)) in keep.into_iter().zip(std::mem::take(&mut self.rows)) {
+            if keep {
+                self.index.insert((place, key), self.rows.len() as u32);
+                self.rows.push((place, key, used));
+            } else {
+                self.lump(place, &used);
+                if self.hands_out {
+                    self.moved_out.push((place, key, used));
+                }
+            }
+        }
+    }
+
+    fn lump(&mut self, place: Place, used: &Used) {
+        let slot = usize::from(place.0);
+        if self.lumped.len() <= slot {
+            self.lumped.resize(slot + 1, Lumped::default());
+        }
+        self.lumped[slot].keys += 1;
+        self.lumped[slot].used.add(used);
+    }
+
+    /// Every key with its place, in the order of first sight.
+    pub fn rows(&self) -> &[(Place, K, Used)] {
+        &self.rows
+    }
+
+    /// What was moved out, by place.
+    pub fn lumped(&self) -> impl Iterator<Item = (Place, &Lumped)> {
+        self.lumped.iter().enumerate().map(|(slot, lumped)| (Place(slot as u16), lumped))
+    }
+}
+
+/// Marks the `count` largest of `values`; of equal ones, the earlier.
+fn mark_largest(marks: &mut [bool], values: Vec<u64>, count: usize) {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by_key(|index| std::cmp::Reverse(values[*index]));
+    order.into_iter().take(count).for_each(|index| marks[index] = true);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn charge(sequence: u64, bytes: u64, time_ns: u64) -> Charge {
+        let place = Place::new(0, false);
+        let direction = Direction::Read;
+        Charge { sequence, place, direction, open: false, bytes, time_ns, weight: 1 }
+    }
+
+    #[test]
+    fn parts_of_one_request_count_it_once() {
+        let mut table = Bounded::new(8);
+        table.charge('a', &charge(1, 10, 5));
+        table.charge('b', &charge(1, 30, 15));
+        table.charge('a', &charge(1, 20, 10));
+        table.charge('a', &charge(2, 1, 1));
+        let used: Vec<Flow> = table.rows().iter().map(|row| row.2.all()).collect();
+        assert_eq!(used[0], Flow { requests: 2, bytes: 31, time_ns: 16 });
+        assert_eq!(used[1], Flow { requests: 1, bytes: 30, time_ns: 15 });
+    }
+
+    #[test]
+    fn a_full_table_keeps_the_largest_and_every_sum() {
+        let mut table = Bounded::new(64);
+        for index in 0..100_000_u64 {
+            table.charge(index % 5, &charge(index * 3 + 1, 1000, 1));
+            table.charge(7, &charge(index * 3 + 2, 1, 1000));
+            table.charge(1000 + index, &charge(index * 3 + 3, 10, 10));
+        }
+        assert!(table.rows().len() <= 64);
+        let mut all = Used::default();
+        table.rows().iter().for_each(|row| all.add(&row.2));
+        let mut keys = table.rows().len() as u64;
+        for (_, lumped) in table.lumped() {
+            all.add(&lumped.used);
+            keys += lumped.keys;
+        }
+        assert_eq!(all.all().requests, 300_000);
+        assert_eq!(all.all().bytes, 100_000 * 1011);
+        assert_eq!(keys, 100_006);
+        let seventh = table.rows().iter().find(|row| row.1 == 7).unwrap();
+        assert_eq!(
+            seventh.2.all(),
+            Flow { requests: 100_000, bytes: 100_000, time_ns: 100_000_000 }
+        );
+    }
+}

@@ -1,0 +1,151 @@
+//! For how long at least one of many intervals was open: the union of their lengths.
+//!
+//! Requests arrive when they complete, so an interval may reach back behind many that are already
+//! known. All gaps are kept until there are [`SEGMENTS`]; then neighbours in the older half are
+//! joined, each remembering how much of its span was busy. An interval that covers a joined segment
+//! wholly still counts exactly; one that covers it in part counts that part in proportion, so the
+//! error is below the length of one joined segment, and only for requests that outlast thousands of
+//! the device's busy periods.
+
+/// How many separate busy periods are kept before the older half is made coarser.
+const SEGMENTS: usize = 4096;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Segment {
+    from: u64,
+    to: u64,
+    /// Busy time within; less than the span only in a joined segment.
+    busy: u64,
+}
+
+impl Segment {
+    /// The busy time between `from` and `to`, as far as they lie within.
+    fn part(&self, from: u64, to: u64) -> u64 {
+        let part = to.min(self.to).saturating_sub(from.max(self.from));
+        let span = self.to - self.from;
+        if self.busy == span || span == 0 {
+            return part;
+        }
+        (u128::from(self.busy) * u128::from(part) / u128::from(span)) as u64
+    }
+}
+
+/// The union of intervals given in any order, in bounded memory.
+#[derive(Clone, Debug, Default)]
+pub struct BusyTime {
+    /// Disjoint, in order.
+    segments: Vec<Segment>,
+}
+
+impl BusyTime {
+    /// Adds the interval from `from` to `to`, nanoseconds on one clock.
+    #[inline]
+    pub fn add(&mut self, from: u64, to: u64) {
+        let to = to.max(from);
+        match self.segments.last_mut() {
+            Some(last)
+                if from >= last.from && to <= last.to && last.busy == last.to - last.from => {}
+            Some(last) if from <= last.to => self.insert(from, to),
+            _ => self.push(Segment { from, to, busy: to - from }),
+        }
+    }
+
+    fn push(&mut self, segment: Segment) {
+        if self.segments.len() == SEGMENTS {
+            self.coarsen();
+        }
+        self.segments.push(segment);
+    }
+
+    /// Adds an interval that may touch any of the known ones.
+    fn insert(&mut self, from: u64, to: u64) {
+        let first = self.segments.partition_point(|segment| segment.to < from);
+        let after = self.segments.partition_point(|segment| segment.from <= to);
+        let mut joined = Segment { from, to, busy: to - from };
+        if let (Some(left), Some(right)) =
+            (self.segments.get(first), self.segments.get(after.wrapping_sub(1)))
+            && first < after
+        {
+            joined.busy += left.part(0, from) + right.part(to, u64::MAX);
+            joined.from = left.from.min(from);
+            joined.to = right.to.max(to);
+        }
+        self.segments.splice(first..after, [joined]);
+        if self.segments.len() > SEGMENTS {
+            self.coarsen();
+        }
+    }
+
+    /// Joins neighbours in the older half.
+    fn coarsen(&mut self) {
+        let older = self.segments.len() / 2;
+        let mut kept = Vec::with_capacity(self.segments.len());
+        for pair in self.segments[..older].chunks(2) {
+            kept.push(Segment {
+                from: pair[0].from,
+                to: pair[pair.len() - 1].to,
+                busy: pair.iter().map(|segment| segment.busy).sum(),
+            });
+        }
+        kept.extend_from_slice(&self.segments[older..]);
+        self.segments = kept;
+    }
+
+    /// The busy time between `from` and `to`, nanoseconds.
+    pub fn within(&self, from: u64, to: u64) -> u64 {
+        self.segments.iter().map(|segment| segment.part(from, to)).sum()
+    }
+
+    /// Whether no interval was added.
+    pub fn is_empty(&self) -> bool {
+        self.segments.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(intervals: &[(u64, u64)]) -> BusyTime {
+        let mut busy = BusyTime::default();
+        intervals.iter().for_each(|(from, to)| busy.add(*from, *to));
+        busy
+    }
+
+    #[test]
+    fn overlaps_count_once_in_any_order() {
+        let intervals = [(10, 20), (15, 30), (40, 50), (30, 31), (60, 60), (45, 70), (0, 5)];
+        let mut reversed = intervals;
+        reversed.reverse();
+        for order in [intervals, reversed] {
+            assert_eq!(of(&order).within(0, 100), 5 + 21 + 30);
+            assert_eq!(of(&order).within(12, 45), 19 + 5);
+        }
+    }
+
+    #[test]
+    fn a_long_request_that_completes_last_fills_the_gaps() {
+        let mut busy = of(&[(10, 11), (20, 21), (30, 31)]);
+        busy.add(5, 40);
+        assert_eq!(busy.within(0, 100), 35);
+    }
+
+    #[test]
+    fn memory_is_bounded_and_the_sum_exact() {
+        let mut busy = BusyTime::default();
+        (0..100_000).for_each(|index| busy.add(index * 10, index * 10 + 3));
+        assert!(busy.segments.len() <= SEGMENTS);
+        assert_eq!(busy.within(0, u64::MAX), 300_000);
+        busy.add(0, 1_000_000);
+        assert_eq!(busy.within(0, u64::MAX), 1_000_000);
+    }
+
+    #[test]
+    fn a_part_of_a_joined_segment_counts_in_proportion() {
+        let mut busy = BusyTime::default();
+        (0..100_000).for_each(|index| busy.add(index * 10, index * 10 + 3));
+        busy.add(333_333, 1_000_000);
+        let exact = 33_333 * 3 + 3 + (1_000_000 - 333_333);
+        assert!(busy.within(0, u64::MAX).abs_diff(exact) < 10_000);
+    }
+}

@@ -1,0 +1,279 @@
+//! What one device's requests add up to.
+
+use super::axes::{ByDirection, ByInterval, Direction, Interval};
+use super::busy::BusyTime;
+use super::latency::Latencies;
+use super::life::{Life, Stand};
+use super::streams::Found;
+use super::summary::{DirectionSummary, ErrorCount, ReasonCount, STALLED_NS};
+use crate::model::{Name, Names, Request, Status};
+use rustc_hash::FxHashMap;
+
+/// Error numbers and reasons that are kept apart for one device; there are about 30 real ones.
+const KINDS: usize = 64;
+
+/// From when to when the watch lasted, CLOCK_MONOTONIC nanoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Window {
+    pub start_ns: u64,
+    pub end_ns: u64,
+}
+
+impl Window {
+    pub fn duration_ns(self) -> u64 {
+        self.end_ns.saturating_sub(self.start_ns)
+    }
+
+    pub fn seconds(self) -> f64 {
+        self.duration_ns() as f64 / 1e9
+    }
+
+    /// `amount` per second of the watch; 0 where the watch has no length.
+    pub fn per_s(self, amount: u64) -> f64 {
+        if self.duration_ns() == 0 { 0.0 } else { amount as f64 / self.seconds() }
+    }
+
+    /// `time_ns` as a share of the watch; `None` where the watch has no length.
+    pub fn share(self, time_ns: u64) -> Option<f64> {
+        (self.duration_ns() > 0).then(|| time_ns as f64 / self.duration_ns() as f64)
+    }
+
+    /// How much of the time since `since_ns` lies in the watch.
+    pub fn since(self, since_ns: u64) -> u64 {
+        self.end_ns.saturating_sub(since_ns.max(self.start_ns))
+    }
+}
+
+/// One direction of one device, so far.
+#[derive(Clone, Debug, Default)]
+struct DirectionTally {
+    requests: u64,
+    bytes: u64,
+    merges: u64,
+    requeues: u64,
+    errors: u64,
+    begun_before: u64,
+    open: u64,
+    sequential: Found,
+    /// Requests of which G2C is known, and their G2C.
+    waits: (u64, u64),
+    intervals: ByInterval<Latencies>,
+}
+
+impl DirectionTally {
+    #[inline]
+    fn add(&mut self, request: &Request, life: &Life) {
+        self.merges += u64::from(request.merges);
+        self.requeues += u64::from(request.requeues);
+        if life.stand == Stand::Open {
+            self.open += 1;
+            return;
+        }
+        self.requests += 1;
+        self.bytes = self.bytes.saturating_add(request.bytes);
+        self.errors += u64::from(request.error.is_some());
+        match life.stand {
+            Stand::Whole => self.add_times(life),
+            _ => self.begun_before += 1,
+        }
+    }
+
+    #[inline]
+    fn add_times(&mut self, life: &Life) {
+        if let Some(g2c) = life.g2c_ns {
+            self.waits = (self.waits.0 + 1, self.waits.1.saturating_add(g2c));
+        }
+        for (latencies, interval) in self.intervals.0.iter_mut().zip(&life.intervals.0) {
+            if let Some(nanoseconds) = interval {
+                latencies.record(*nanoseconds);
+            }
+        }
+    }
+
+    fn summary(&self, window: Window) -> DirectionSummary {
+        let whole = &self.intervals[Interval::Q2c];
+        let mean = |sum: u64, count: u64| (count > 0).then(|| sum as f64 / count as f64);
+        DirectionSummary {
+            requests: self.requests,
+            bytes: self.bytes,
+            requests_per_s: window.per_s(self.requests),
+            bytes_per_s: window.per_s(self.bytes),
+            average_bytes: mean(self.bytes, self.requests),
+            merges_per_s: window.per_s(self.merges),
+            await_ns: mean(self.waits.1, self.waits.0),
+            requeues: self.requeues,
+            error_requests: self.errors,
+            begun_before_requests: self.begun_before,
+            open_requests: self.open,
+            sequential_requests: self.sequential.requests,
+            sequential_bytes: self.sequential.bytes,
+            sequential_share: mean(self.sequential.bytes, self.bytes),
+            intervals: self.intervals.map(|latencies| latencies.stage(whole)),
+            q2c_histogram: self.intervals[Interval::Q2c].buckets(),
+            d2c_histogram: self.intervals[Interval::D2c].buckets(),
+        }
+    }
+}
+
+/// One device, so far.
+#[derive(Clone, Debug)]
+pub(super) struct DeviceTally {
+    /// `None` stands for all devices beyond the limit.
+    pub name: Option<Name>,
+    pub major: u32,
+    pub minor: u32,
+    /// Requests that a device above asked for.
+    pub lower: u64,
+    /// Requests that had begun before the watch.
+    pub begun_before: u64,
+    directions: ByDirection<DirectionTally>,
+    busy: BusyTime,
+    latest_end_ns: Option<u64>,
+    /// When the oldest open request was queued, and when the first of them was issued.
+    oldest_open_ns: Option<u64>,
+    open_issued_ns: Option<u64>,
+    errors: FxHashMap<i32, u64>,
+    unlinked: FxHashMap<Name, u64>,
+}
+
+impl DeviceTally {
+    pub fn new(name: Option<Name>, request: &Request) -> DeviceTally {
+        DeviceTally {
+            name,
+            major: request.major,
+            minor: request.minor,
+            lower: 0,
+            begun_before: 0,
+            directions: ByDirection::default(),
+            busy: BusyTime::default(),
+            latest_end_ns: None,
+            oldest_open_ns: None,
+            open_issued_ns: None,
+            errors: FxHashMap::default(),
+            unlinked: FxHashMap::default(),
+        }
+    }
+
+    #[inline]
+    pub fn add(&mut self, request: &Request, life: &Life, direction: Direction) {
+        let tally = &mut self.directions[direction];
+        tally.add(request, life);
+        self.begun_before += u64::from(request.status == Status::BegunBefore);
+        match life.stand {
+            Stand::Open => self.add_open(life),
+            _ => self.add_ended(life),
+        }
+        if let Some(error) = request.error {
+            count(&mut self.errors, error, i32::MIN);
+        }
+        if let Some(reason) = request.parent_reason {
+            count(&mut self.unlinked, reason, Name::EMPTY);
+        }
+    }
+
+    fn add_ended(&mut self, life: &Life) {
+        let ended = life.ended_ns();
+        let at_device = life.intervals[Interval::D2c].or(life.whole_ns);
+        if let Some(at_device) = at_device {
+            self.busy.add(ended.saturating_sub(at_device), ended);
+            self.latest_end_ns = self.latest_end_ns.max(Some(ended));
+        }
+    }
+
+    fn add_open(&mut self, life: &Life) {
+        let earlier = |known: Option<u64>, new: u64| Some(known.map_or(new, |old| old.min(new)));
+        let issued = life.queued_ns.saturating_add(life.intervals[Interval::Q2d].unwrap_or(0));
+        self.oldest_open_ns = earlier(self.oldest_open_ns, life.queued_ns);
+        self.open_issued_ns = earlier(self.open_issued_ns, issued);
+    }
+
+    #[inline]
+    pub fn note_sequential(&mut self, direction: Direction, found: Found) {
+        let sequential = &mut self.directions[direction].sequential;
+        sequential.requests += found.requests;
+        sequential.bytes = sequential.bytes.saturating_add(found.bytes);
+    }
+
+    /// How many requests there are of it.
+    pub fn requests(&self) -> u64 {
+        self.directions.0.iter().map(|tally| tally.requests + tally.open).sum()
+    }
+
+    /// How many had not ended.
+    pub fn open(&self) -> u64 {
+        self.directions.0.iter().map(|tally| tally.open).sum()
+    }
+
+    /// How many may serve a device above that is not known.
+    pub fn unlinked_requests(&self) -> u64 {
+        self.unlinked.values().sum()
+    }
+
+    pub fn directions(&self, window: Window) -> ByDirection<DirectionSummary> {
+        self.directions.map(|tally| tally.summary(window))
+    }
+
+    /// iostat's aqu-sz: from what the kernel counts, which leaves `other` out; `None` where requests
+    /// completed and the wait of none is known.
+    pub fn aqu_sz(&self, window: Window) -> Option<f64> {
+        let counted = self.directions.iter().filter(|(at, _)| *at != Direction::Other);
+        let (mut whole, mut known, mut waited_ns) = (0, 0, 0_u64);
+        for (_, tally) in counted {
+            whole += tally.requests - tally.begun_before;
+            known += tally.waits.0;
+            waited_ns = waited_ns.saturating_add(tally.waits.1);
+        }
+        if known == 0 && whole > 0 { None } else { window.share(waited_ns) }
+    }
+
+    /// The share of the watch in which the device was busy; `None` where no request tells.
+    pub fn util_share(&self, window: Window) -> Option<f64> {
+        let mut busy = self.busy.clone();
+        if let Some(issued) = self.open_issued_ns {
+            busy.add(issued, window.end_ns);
+        }
+        if busy.is_empty() && self.requests() > 0 {
+            return None;
+        }
+        window.share(busy.within(window.start_ns, window.end_ns))
+    }
+
+    /// The age of the oldest open request at the end of the watch.
+    pub fn oldest_open(&self, window: Window) -> Option<u64> {
+        self.oldest_open_ns.map(|since| window.end_ns.saturating_sub(since))
+    }
+
+    /// For how long at the end of the watch requests were in flight and none completed.
+    pub fn stalled(&self, window: Window) -> Option<u64> {
+        let since = self.oldest_open_ns?.max(self.latest_end_ns.unwrap_or(0));
+        Some(window.since(since)).filter(|stalled| *stalled >= STALLED_NS)
+    }
+
+    pub fn errors(&self) -> Vec<ErrorCount> {
+        let count =
+            |(error, requests): (&i32, &u64)| ErrorCount { error: *error, requests: *requests };
+        let mut errors: Vec<_> = self.errors.iter().map(count).collect();
+        errors.sort_by_key(|count| (std::cmp::Reverse(count.requests), count.error));
+        errors
+    }
+
+    pub fn unlinked(&self, names: &Names) -> Vec<ReasonCount> {
+        let words = |reason: Name| match names.get(reason) {
+            "" => "other reasons".to_owned(),
+            words => words.to_owned(),
+        };
+        let count = |(reason, requests): (&Name, &u64)| ReasonCount {
+            reason: words(*reason),
+            requests: *requests,
+        };
+        let mut reasons: Vec<_> = self.unlinked.iter().map(count).collect();
+        reasons.sort_by(|a, b| b.requests.cmp(&a.requests).then_with(|| a.reason.cmp(&b.reason)));
+        reasons
+    }
+}
+
+/// Counts `kind`; beyond the limit, all new kinds as `rest`.
+fn count<K: Copy + Eq + std::hash::Hash>(counts: &mut FxHashMap<K, u64>, kind: K, rest: K) {
+    let full = counts.len() >= KINDS && !counts.contains_key(&kind);
+    *counts.entry(if full { rest } else { kind }).or_default() += 1;
+}

@@ -1,0 +1,77 @@
+//! The life of one request, from the columns of its record: which times are known, and what follows
+//! from them.
+
+use super::axes::ByInterval;
+use crate::model::{Request, Status};
+
+/// How a request stands towards the watch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Stand {
+    /// The watch saw all of it.
+    Whole,
+    /// It ended during the watch and had begun before: its times are lower bounds.
+    BegunBefore,
+    /// It had not ended: its times are lower bounds.
+    Open,
+}
+
+/// A request's times; `None` where not known.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Life {
+    pub stand: Stand,
+    /// When it was queued, or the earliest time known.
+    pub queued_ns: u64,
+    pub intervals: ByInterval<Option<u64>>,
+    /// From getting a request to completion, which the kernel's counters and iostat call its wait;
+    /// from queueing where no getting is known (bio-based devices have no requests).
+    pub g2c_ns: Option<u64>,
+    /// From `queued_ns` to completion: Q2C, or the sum of the stages that are known.
+    pub whole_ns: Option<u64>,
+}
+
+impl Life {
+    #[inline]
+    pub fn of(request: &Request) -> Life {
+        let Request { q2g_ns, g2i_ns, i2d_ns, g2d_ns, d2c_ns, q2c_ns, .. } = *request;
+        let g2d_or_i = g2d_ns.or_else(|| sum(g2i_ns, i2d_ns));
+        let q2d_ns = match (q2c_ns, d2c_ns) {
+            (Some(q2c), Some(d2c)) => Some(q2c.saturating_sub(d2c)),
+            _ => sum(q2g_ns, g2d_or_i),
+        };
+        let g2c_ns = match q2c_ns {
+            Some(q2c) => Some(q2c.saturating_sub(q2g_ns.unwrap_or(0))),
+            None => sum(g2d_or_i, d2c_ns),
+        };
+        Life {
+            stand: stand(request),
+            queued_ns: request.start_ns,
+            intervals: ByInterval([q2g_ns, g2i_ns, i2d_ns, g2d_ns, q2d_ns, d2c_ns, q2c_ns]),
+            g2c_ns,
+            whole_ns: q2c_ns.or_else(|| known(&[q2g_ns, g2i_ns, i2d_ns, g2d_ns, d2c_ns])),
+        }
+    }
+
+    /// When it completed; the time that it was last heard of where that is not known.
+    #[inline]
+    pub fn ended_ns(&self) -> u64 {
+        self.queued_ns.saturating_add(self.whole_ns.unwrap_or(0))
+    }
+}
+
+fn stand(request: &Request) -> Stand {
+    let ended = request.q2c_ns.is_some() || request.d2c_ns.is_some();
+    match request.status {
+        Status::Complete | Status::Error => Stand::Whole,
+        Status::BegunBefore if ended => Stand::BegunBefore,
+        Status::BegunBefore | Status::InFlight => Stand::Open,
+    }
+}
+
+fn sum(first: Option<u64>, second: Option<u64>) -> Option<u64> {
+    Some(first?.saturating_add(second?))
+}
+
+/// The sum of the stages that are known; `None` where none is.
+fn known(stages: &[Option<u64>]) -> Option<u64> {
+    stages.iter().flatten().copied().reduce(u64::saturating_add)
+}

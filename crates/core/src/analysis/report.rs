@@ -1,0 +1,259 @@
+//! The last step: what was added and what the environment tells become a [`Summary`].
+
+use super::axes::ByDirection;
+use super::device::{DeviceTally, Window};
+use super::rows::Rows;
+use super::settings;
+use super::summarizer::Summarizer;
+use super::summary::{
+    DEVICE_ROWS, DeviceSummary, DirectionSummary, KernelCounters, Row, Summary, Usage, Watch,
+};
+use super::tables::{Whole, fold, sum};
+use crate::model::environment::Device;
+use crate::model::{Environment, Names};
+
+/// The summary of `all`.
+pub(super) fn summary(
+    all: &Summarizer,
+    environment: &Environment,
+    names: &Names,
+    window: Window,
+) -> Summary {
+    let report = Report { all, environment, names, window };
+    let counted = report.counted();
+    let counts = |place: super::bounded::Place| counted[usize::from(place.0)];
+    let whole = Whole::of(&sum(&fold(&all.charged.origins, counts, |origin| origin)));
+    let rows = Rows { charged: &all.charged, names, counted: &counted, whole };
+    let (devices, idle_devices) = report.devices(&rows);
+    Summary {
+        watch: report.watch(&counted, whole),
+        losses: environment.losses.clone(),
+        devices,
+        idle_devices,
+        processes: rows.processes(),
+        programs: rows.programs(),
+        containers: rows.containers(),
+        files: rows.files(),
+        origins: rows.origins(),
+        code_paths: rows.code_paths(),
+        changed_settings: settings::changed(environment),
+        environment: environment.clone(),
+    }
+}
+
+struct Report<'a> {
+    all: &'a Summarizer,
+    environment: &'a Environment,
+    names: &'a Names,
+    window: Window,
+}
+
+impl Report<'_> {
+    fn name(&self, tally: &DeviceTally) -> String {
+        match tally.name {
+            Some(name) => self.names.get(name).to_owned(),
+            None => "(further devices)".to_owned(),
+        }
+    }
+
+    /// Which places count for processes, files and origins: what devices were asked for by anything
+    /// but a device above; and, where no device above was watched, what those asked for as well.
+    fn counted(&self) -> Vec<bool> {
+        let lower = |tally: &DeviceTally| match tally.name {
+            Some(_) => tally.lower > 0 && !self.is_below_watched(&self.name(tally)),
+            None => false,
+        };
+        self.all.devices.iter().flat_map(|tally| [true, lower(tally)]).collect()
+    }
+
+    /// Whether a device that stands on `device` was watched.
+    fn is_below_watched(&self, device: &str) -> bool {
+        let stack = Stack { devices: &self.environment.devices };
+        let above = stack.above(device);
+        let has_own = |tally: &DeviceTally| tally.requests() > tally.lower;
+        self.all.devices.iter().any(|tally| {
+            let name = self.name(tally);
+            match above.is_empty() {
+                true => name != device && has_own(tally),
+                false => above.contains(&name.as_str()),
+            }
+        })
+    }
+
+    fn watch(&self, counted: &[bool], whole: Whole) -> Watch {
+        let Environment { cost, cpus, .. } = self.environment;
+        let devices = &self.all.devices;
+        let sum = |count: fn(&DeviceTally) -> u64| devices.iter().map(count).sum::<u64>();
+        let cpu_ns = cost.cpu_ns.saturating_add(cost.bpf_ns.unwrap_or(0));
+        let all_ns = self.window.duration_ns().saturating_mul(u64::from(cost.cpus.max(*cpus)));
+        let hidden = devices.iter().zip(counted.chunks(2)).filter(|(_, counted)| !counted[1]);
+        Watch {
+            duration_ns: self.window.duration_ns(),
+            finished: self.environment.finished,
+            requests: self.all.requests,
+            open_requests: sum(DeviceTally::open),
+            begun_before_requests: sum(|tally| tally.begun_before),
+            lower_requests: hidden.map(|(tally, _)| tally.lower).sum(),
+            unlinked_requests: sum(DeviceTally::unlinked_requests),
+            lost_requests: self.environment.losses.requests(),
+            time_ns: whole.time_ns,
+            bytes: whole.bytes,
+            cost_share: (cpu_ns > 0 && all_ns > 0).then(|| cpu_ns as f64 / all_ns as f64),
+        }
+    }
+
+    /// The devices worth showing, and how many others there are.
+    fn devices(&self, rows: &Rows) -> (Vec<DeviceSummary>, u64) {
+        let tallies = self.all.devices.iter().enumerate();
+        let mut devices: Vec<DeviceSummary> =
+            tallies.map(|(index, tally)| self.device(index, tally, rows)).collect();
+        devices.sort_by(|a, b| {
+            time_of(&b.origins).cmp(&time_of(&a.origins)).then_with(|| a.device.cmp(&b.device))
+        });
+        let mut idle = 0;
+        for device in self.environment.devices.iter().filter(|it| it.partition_of.is_none()) {
+            if devices.iter().any(|shown| shown.device == device.name) {
+                continue;
+            }
+            if self.is_silent(device) || settings::has_changed(device) {
+                devices.push(self.silent_device(device));
+            } else {
+                idle += 1;
+            }
+        }
+        (devices, idle)
+    }
+
+    fn device(&self, index: usize, tally: &DeviceTally, rows: &Rows) -> DeviceSummary {
+        let name = self.name(tally);
+        let known = self.environment.devices.iter().find(|device| device.name == name);
+        let origins = rows.origins_of(index);
+        DeviceSummary {
+            major: tally.major,
+            minor: tally.minor,
+            directions: tally.directions(self.window),
+            aqu_sz: tally.aqu_sz(self.window),
+            in_flight_mean: self.window.share(time_of(&origins)).unwrap_or(0.0),
+            util_share: tally.util_share(self.window),
+            begun_before_requests: tally.begun_before,
+            open_requests: tally.open(),
+            oldest_open_ns: tally.oldest_open(self.window),
+            stalled_ns: tally.stalled(self.window),
+            lower_requests: tally.lower,
+            unlinked: tally.unlinked(self.names),
+            errors: tally.errors(),
+            origins,
+            processes: rows.processes_of(index, DEVICE_ROWS),
+            ..self.described(name, known)
+        }
+    }
+
+    /// A device as the environment describes it, without requests.
+    fn described(&self, name: String, known: Option<&Device>) -> DeviceSummary {
+        let in_flight =
+            |pair: Option<(u64, u64)>| pair.map(|(reads, writes)| reads.saturating_add(writes));
+        let unknown = Device::default();
+        let device = known.unwrap_or(&unknown);
+        DeviceSummary {
+            device: name,
+            major: device.major,
+            minor: device.minor,
+            model: device.model.clone(),
+            size_bytes: (device.bytes > 0).then_some(device.bytes),
+            bio_based: device.bio_based,
+            below: device.below.clone(),
+            backing_file: device.backing_file.clone(),
+            settings: device.settings_start.clone(),
+            directions: ByDirection::<()>::default().map(|()| DirectionSummary::default()),
+            aqu_sz: None,
+            in_flight_mean: 0.0,
+            util_share: None,
+            begun_before_requests: 0,
+            open_requests: 0,
+            kernel_in_flight_start: in_flight(device.in_flight_start),
+            kernel_in_flight_end: in_flight(device.in_flight_end),
+            oldest_open_ns: None,
+            stalled_ns: None,
+            lower_requests: 0,
+            unlinked: Vec::new(),
+            errors: Vec::new(),
+            origins: Vec::new(),
+            processes: Vec::new(),
+            kernel: self.kernel(device),
+        }
+    }
+
+    /// Whether the kernel had requests in flight at both ends of the watch and completed none: a
+    /// device that hung before the watch and of whose requests there is no record.
+    fn is_silent(&self, device: &Device) -> bool {
+        let busy =
+            |pair: Option<(u64, u64)>| pair.is_some_and(|(reads, writes)| reads > 0 || writes > 0);
+        let none_completed = |counters: KernelCounters| {
+            let KernelCounters { reads, writes, discards, flushes, .. } = counters;
+            [Some(reads), Some(writes), discards, flushes].iter().flatten().all(|count| *count == 0)
+        };
+        busy(device.in_flight_start)
+            && busy(device.in_flight_end)
+            && self.kernel(device).is_some_and(none_completed)
+    }
+
+    fn silent_device(&self, device: &Device) -> DeviceSummary {
+        DeviceSummary {
+            stalled_ns: self.is_silent(device).then(|| self.window.duration_ns()),
+            ..self.described(device.name.clone(), Some(device))
+        }
+    }
+
+    /// What the kernel counted; the columns are those of /sys/block/NAME/stat.
+    fn kernel(&self, device: &Device) -> Option<KernelCounters> {
+        let (start, end) = (&device.stat_start, &device.stat_end);
+        let change = |column: usize| Some(end.get(column)?.saturating_sub(*start.get(column)?));
+        let milliseconds = |column: usize| Some(change(column)?.saturating_mul(1_000_000));
+        Some(KernelCounters {
+            reads: change(0)?,
+            read_bytes: change(2)?.saturating_mul(512),
+            writes: change(4)?,
+            write_bytes: change(6)?.saturating_mul(512),
+            discards: change(11),
+            flushes: change(15),
+            util_share: milliseconds(9).and_then(|busy| self.window.share(busy)),
+            aqu_sz: milliseconds(10).and_then(|waited| self.window.share(waited)),
+        })
+    }
+}
+
+fn time_of<R>(rows: &[Row<R>]) -> u64 {
+    rows.iter().map(|row| &row.usage).map(Usage::all_time_ns).fold(0, u64::saturating_add)
+}
+
+/// Which devices stand on which.
+struct Stack<'a> {
+    devices: &'a [Device],
+}
+
+impl<'a> Stack<'a> {
+    /// Every device that stands on `device`, directly or not.
+    fn above(&self, device: &str) -> Vec<&'a str> {
+        let mut above: Vec<&str> = Vec::new();
+        loop {
+            let found = self.devices.iter().filter(|upper| {
+                let stands_on = |lower: &String| {
+                    let disk = self.disk(lower);
+                    disk == device || above.contains(&disk)
+                };
+                !above.contains(&upper.name.as_str()) && upper.below.iter().any(stands_on)
+            });
+            let found: Vec<&str> = found.map(|upper| upper.name.as_str()).collect();
+            if found.is_empty() {
+                return above;
+            }
+            above.extend(found);
+        }
+    }
+
+    /// The whole disk that `name` is, or is a partition of.
+    fn disk<'b>(&'b self, name: &'b str) -> &'b str {
+        let partition = self.devices.iter().find(|device| device.name == name);
+        partition.and_then(|device| device.partition_of.as_deref()).unwrap_or(name)
+    }
+}

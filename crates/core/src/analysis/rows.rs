@@ -1,0 +1,195 @@
+//! The tables of a summary, one for each kind of subject that requests are charged to.
+
+use super::attribution::{Attribution, CodePath, FileKey, ProcessKey, Reason};
+use super::axes::Direction;
+use super::bounded::{Bounded, Place, Used};
+use super::stacks::StackRef;
+use super::summary::{
+    CodePathRow, CodePaths, ContainerRow, FileRow, OriginRow, ProcessRow, ProgramRow, Row, Table,
+    Unknown,
+};
+use super::tables::{self, Folded, Whole, fold, sum, table, unknown, usage};
+use crate::model::{Name, Names, Origin};
+use rustc_hash::FxHashMap;
+
+/// Makes rows of what was charged, with the texts of `names`.
+pub(super) struct Rows<'a> {
+    pub charged: &'a Attribution,
+    pub names: &'a Names,
+    /// Which places count, by number: see [`Place`].
+    pub counted: &'a [bool],
+    pub whole: Whole,
+}
+
+impl Rows<'_> {
+    fn counts(&self) -> impl Fn(Place) -> bool {
+        |place: Place| self.counted.get(usize::from(place.0)).copied().unwrap_or(false)
+    }
+
+    fn text(&self, name: Name) -> String {
+        self.names.get(name).to_owned()
+    }
+
+    fn unknown(&self, reasons: &Bounded<Reason>) -> Vec<Unknown> {
+        let submitters = !self.charged.processes.known.rows().is_empty();
+        let words = |reason: Reason| reason.words(submitters, |name| self.names.get(name));
+        unknown(reasons, self.counts(), words, self.whole)
+    }
+
+    fn process(&self, key: ProcessKey) -> ProcessRow {
+        let identity = self.charged.identities.get(&key).copied();
+        let text = |name: Option<Name>| name.map(|name| self.text(name));
+        ProcessRow {
+            pid: key.pid,
+            process: self.text(key.name),
+            executable: text(identity.and_then(|identity| identity.executable)),
+            user: text(identity.and_then(|identity| identity.user)),
+            container: text(identity.and_then(|identity| identity.container)),
+        }
+    }
+
+    fn process_order(&self) -> impl Fn(&ProcessKey, &ProcessKey) -> std::cmp::Ordering {
+        |a, b| (self.names.get(a.name), a.pid).cmp(&(self.names.get(b.name), b.pid))
+    }
+
+    fn name_order(&self) -> impl Fn(&Name, &Name) -> std::cmp::Ordering {
+        |a, b| self.names.get(*a).cmp(self.names.get(*b))
+    }
+
+    pub fn processes(&self) -> Table<ProcessRow> {
+        let processes = &self.charged.processes;
+        let folded = fold(&processes.known, self.counts(), |key| key);
+        let unknown = self.unknown(&processes.unknown);
+        table(folded, unknown, self.whole, self.process_order(), |key, _| self.process(*key))
+    }
+
+    /// The processes of one device, most time first.
+    pub fn processes_of(&self, device: usize, count: usize) -> Vec<Row<ProcessRow>> {
+        let here = |place: Place| place.device() == device;
+        let mut folded = fold(&self.charged.processes.known, here, |key| key);
+        tables::rank(&mut folded.rows, self.process_order());
+        let whole = self.whole_of(device);
+        let row = |(key, used): &(ProcessKey, Used)| Row {
+            subject: self.process(*key),
+            usage: usage(used, whole),
+        };
+        folded.rows.iter().take(count).map(row).collect()
+    }
+
+    pub fn programs(&self) -> Table<ProgramRow> {
+        let mut members: FxHashMap<Name, Vec<ProcessKey>> = FxHashMap::default();
+        for (key, _) in fold(&self.charged.processes.known, self.counts(), |key| key).rows {
+            members.entry(key.name).or_default().push(key);
+        }
+        let folded = fold(&self.charged.programs, self.counts(), |name| name);
+        let reasons = self.unknown(&self.charged.processes.unknown);
+        table(folded, reasons, self.whole, self.name_order(), |name, _| {
+            self.program(*name, members.get(name).map_or(&[], Vec::as_slice))
+        })
+    }
+
+    fn program(&self, name: Name, members: &[ProcessKey]) -> ProgramRow {
+        let container = |key: &ProcessKey| self.charged.identities.get(key)?.container;
+        let first = members.first().and_then(container);
+        let only = first.filter(|_| members.iter().all(|key| container(key) == first));
+        ProgramRow {
+            process: self.text(name),
+            processes: members.len().max(1) as u64,
+            pid: if let [only] = members { only.pid } else { None },
+            container: only.map(|name| self.text(name)),
+        }
+    }
+
+    /// cgroups folded by the container that they belong to.
+    pub fn containers(&self) -> Table<ContainerRow> {
+        let cgroups = &self.charged.cgroups;
+        let container = |cgroup: Name| self.charged.containers.get(&cgroup).copied();
+        let mut by_cgroup = fold(&cgroups.known, self.counts(), |cgroup| cgroup);
+        tables::rank(&mut by_cgroup.rows, self.name_order());
+        let mut first: FxHashMap<Name, Name> = FxHashMap::default();
+        for (cgroup, _) in &by_cgroup.rows {
+            first.entry(container(*cgroup).unwrap_or(*cgroup)).or_insert(*cgroup);
+        }
+        let folded =
+            fold(&cgroups.known, self.counts(), |cgroup| container(cgroup).unwrap_or(cgroup));
+        let unknown = self.unknown(&cgroups.unknown);
+        table(folded, unknown, self.whole, self.name_order(), |name, _| ContainerRow {
+            container: self.text(*name),
+            cgroup: self.text(first.get(name).copied().unwrap_or(*name)),
+        })
+    }
+
+    pub fn files(&self) -> Table<FileRow> {
+        let files = &self.charged.files;
+        let folded = fold(&files.known, self.counts(), |key| key);
+        let unknown = self.unknown(&files.unknown);
+        let order = |a: &FileKey, b: &FileKey| {
+            (self.names.get(a.path), a.deleted).cmp(&(self.names.get(b.path), b.deleted))
+        };
+        table(folded, unknown, self.whole, order, |key, used| self.file(*key, used))
+    }
+
+    fn file(&self, key: FileKey, used: &Used) -> FileRow {
+        let moved = [Direction::Read, Direction::Write].map(|at| used.ended[at].requests);
+        let moved = moved.iter().sum::<u64>();
+        FileRow {
+            file: self.text(key.path),
+            deleted: key.deleted,
+            sequential_requests: used.sequential,
+            sequential_share: (moved > 0).then(|| used.sequential as f64 / moved as f64),
+        }
+    }
+
+    pub fn origins(&self) -> Table<OriginRow> {
+        let folded = fold(&self.charged.origins, self.counts(), |origin| origin);
+        table(folded, Vec::new(), self.whole, Ord::cmp, |origin, _| OriginRow { origin: *origin })
+    }
+
+    pub fn origins_of(&self, device: usize) -> Vec<Row<OriginRow>> {
+        let here = |place: Place| place.device() == device;
+        let folded = fold(&self.charged.origins, here, |origin| origin);
+        let make = |origin: &Origin, _: &Used| OriginRow { origin: *origin };
+        table(folded, Vec::new(), self.whole_of(device), Ord::cmp, make).rows
+    }
+
+    fn whole_of(&self, device: usize) -> Whole {
+        let here = |place: Place| place.device() == device;
+        Whole::of(&sum(&fold(&self.charged.origins, here, |origin| origin)))
+    }
+
+    pub fn code_paths(&self) -> CodePaths {
+        let folded: Folded<CodePath> = fold(&self.charged.code_paths, self.counts(), |path| path);
+        let all = sum(&folded);
+        let samples = sum(&fold(&self.charged.samples, self.counts(), |()| ()));
+        let order = |a: &CodePath, b: &CodePath| {
+            let text = |path: &CodePath| {
+                let row = self.code_path(path);
+                (row.origin, row.process, row.kernel, row.user)
+            };
+            text(a).cmp(&text(b))
+        };
+        CodePaths {
+            sampled_requests: samples.all().requests + samples.open.requests,
+            represented_requests: all.all().requests + all.open.requests,
+            table: table(folded, Vec::new(), Whole::of(&all), order, |path, _| {
+                self.code_path(path)
+            }),
+        }
+    }
+
+    fn code_path(&self, path: &CodePath) -> CodePathRow {
+        let (kernel, kernel_complete) = self.frames(path.kernel);
+        let (user, user_complete) = self.frames(path.user);
+        let process = path.process.map(|name| self.text(name));
+        CodePathRow { origin: path.origin, process, kernel, kernel_complete, user, user_complete }
+    }
+
+    fn frames(&self, list: Option<StackRef>) -> (Vec<String>, bool) {
+        match list.and_then(|list| self.charged.stacks.get(list)) {
+            Some(list) => {
+                (list.frames.iter().map(|name| self.text(*name)).collect(), list.complete)
+            }
+            None => (Vec::new(), false),
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! The stacks of a watch, each list of functions kept once: different addresses in the same
+//! functions are one code path.
+
+use crate::model::{Name, Stack};
+use rustc_hash::FxHashMap;
+
+/// Frames kept before new lists are refused: 4 MiB, since each list is kept twice.
+const FRAMES: usize = 1 << 19;
+/// Stack ids kept before new ones are refused: about 2 MiB.
+const IDS: usize = 1 << 16;
+
+/// A list of functions in [`Stacks`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct StackRef(u32);
+
+/// A list of functions, innermost first.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Frames {
+    pub frames: Box<[Name]>,
+    pub complete: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Stacks {
+    by_id: FxHashMap<(u64, bool), StackRef>,
+    by_frames: FxHashMap<Frames, StackRef>,
+    lists: Vec<Frames>,
+    kept: usize,
+}
+
+impl Stacks {
+    /// Keeps a stack, unless there is no room.
+    pub fn add(&mut self, stack: &Stack) {
+        if self.by_id.len() >= IDS {
+            return;
+        }
+        let frames = Frames { frames: stack.frames.as_slice().into(), complete: stack.complete };
+        if let Some(known) = self.by_frames.get(&frames) {
+            self.by_id.insert((stack.stack_id, stack.user), *known);
+        } else if self.kept + frames.frames.len() <= FRAMES {
+            let new = StackRef(self.lists.len() as u32);
+            self.kept += frames.frames.len();
+            self.lists.push(frames.clone());
+            self.by_frames.insert(frames, new);
+            self.by_id.insert((stack.stack_id, stack.user), new);
+        }
+    }
+
+    /// The list of the stack `id`; `None` where it was not given or had no room.
+    #[inline]
+    pub fn find(&self, id: Option<u64>, user: bool) -> Option<StackRef> {
+        self.by_id.get(&(id?, user)).copied()
+    }
+
+    pub fn get(&self, list: StackRef) -> Option<&Frames> {
+        self.lists.get(list.0 as usize)
+    }
+}

@@ -1,0 +1,222 @@
+//! How much of the reading and writing is sequential, stream by stream.
+//!
+//! **Definition.** A request is *sequential* if it begins at the very sector where an earlier
+//! request of its stream group ended. The group is (device, direction, subject); the subject is the
+//! file if the request belongs to exactly one, else the submitting process. "Earlier" is earlier
+//! queued: requests are seen when they complete, and a queue deeper than one completes out of order,
+//! so a request whose predecessor is seen after it is counted when that one arrives.
+//! Each group remembers the [`EXTENTS`] stretches of sectors that were touched last. So that many
+//! sequential streams may be interleaved in one file, and any number in different files, and all
+//! count as sequential; a descending scan, a repeated read of one place and random access do not.
+//! The first request of a stream has no predecessor and is never sequential.
+//!
+//! Requests without sectors to compare (flushes, discards, zero bytes) are left out.
+
+use super::attribution::FileKey;
+use rustc_hash::FxHashMap;
+
+/// How many recent stretches of sectors a group remembers.
+const EXTENTS: usize = 16;
+/// How many groups are remembered; beyond, the half that was used longest ago is forgotten.
+const GROUPS: usize = 4096;
+const SECTOR: u64 = 512;
+
+/// Whose stream it is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Subject {
+    /// The one file that the request belongs to.
+    File(FileKey),
+    /// The submitting process.
+    Process(u32),
+    /// Neither is known.
+    Nobody,
+}
+
+/// What streams are kept apart by.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct GroupKey {
+    pub device: u16,
+    pub write: bool,
+    pub subject: Subject,
+}
+
+/// Requests that have just turned out to be sequential.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(super) struct Found {
+    pub requests: u64,
+    pub bytes: u64,
+}
+
+/// Sectors that were touched without a gap.
+#[derive(Clone, Copy, Debug)]
+struct Extent {
+    from: u64,
+    to: u64,
+    /// When the request at `from` was queued, and its bytes: it has no known predecessor yet.
+    head_ns: u64,
+    head_bytes: u64,
+    /// When the request that ends at `to` was queued.
+    tail_ns: u64,
+    used: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Group {
+    extents: Vec<Extent>,
+    used: u64,
+}
+
+/// The streams of a watch.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Streams {
+    groups: FxHashMap<GroupKey, Group>,
+    clock: u64,
+}
+
+impl Streams {
+    /// Takes note of a request, and says which requests are now known to be sequential.
+    #[inline]
+    pub fn observe(&mut self, key: GroupKey, sector: u64, bytes: u64, queued_ns: u64) -> Found {
+        if bytes == 0 {
+            return Found::default();
+        }
+        self.clock += 1;
+        if self.groups.len() >= GROUPS && !self.groups.contains_key(&key) {
+            self.forget_half();
+        }
+        let group = self.groups.entry(key).or_default();
+        group.used = self.clock;
+        let to = sector.saturating_add(bytes.div_ceil(SECTOR));
+        group.observe(Extent {
+            from: sector,
+            to,
+            head_ns: queued_ns,
+            head_bytes: bytes,
+            tail_ns: queued_ns,
+            used: self.clock,
+        })
+    }
+
+    fn forget_half(&mut self) {
+        let mut used: Vec<u64> = self.groups.values().map(|group| group.used).collect();
+        let middle = used.len() / 2;
+        let (_, median, _) = used.select_nth_unstable(middle);
+        let median = *median;
+        self.groups.retain(|_, group| group.used > median);
+    }
+}
+
+impl Group {
+    fn observe(&mut self, new: Extent) -> Found {
+        let (mut before, mut after, mut oldest) = (None, None, (u64::MAX, 0));
+        for (index, extent) in self.extents.iter().enumerate() {
+            if extent.to == new.from && extent.tail_ns <= new.tail_ns {
+                before = before.or(Some(index));
+            }
+            if extent.from == new.to && extent.head_ns >= new.head_ns {
+                after = after.or(Some(index));
+            }
+            oldest = oldest.min((extent.used, index));
+        }
+        let mut found = Found::default();
+        if before.is_some() {
+            found = Found { requests: 1, bytes: new.head_bytes };
+        }
+        if let Some(follower) = after {
+            found.requests += 1;
+            found.bytes = found.bytes.saturating_add(self.extents[follower].head_bytes);
+        }
+        self.place(new, before, after, oldest.1);
+        found
+    }
+
+    /// Joins the new stretch to what it touches, or keeps it in place of the one used longest ago.
+    fn place(&mut self, new: Extent, before: Option<usize>, after: Option<usize>, oldest: usize) {
+        match (before, after) {
+            (Some(before), Some(after)) => {
+                let Extent { to, tail_ns, .. } = self.extents[after];
+                let first = &mut self.extents[before];
+                (first.to, first.tail_ns, first.used) = (to, tail_ns, new.used);
+                self.extents.swap_remove(after);
+            }
+            (Some(before), None) => {
+                let first = &mut self.extents[before];
+                (first.to, first.tail_ns, first.used) = (new.to, new.tail_ns, new.used);
+            }
+            (None, Some(after)) => {
+                let Extent { to, tail_ns, .. } = self.extents[after];
+                self.extents[after] = Extent { to, tail_ns, ..new };
+            }
+            (None, None) if self.extents.len() < EXTENTS => self.extents.push(new),
+            (None, None) => self.extents[oldest] = new,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: GroupKey = GroupKey { device: 0, write: false, subject: Subject::Nobody };
+
+    /// The sequential requests among reads of 8 sectors at `sectors`, queued in that order but seen
+    /// in the order of `seen`.
+    fn sequential(sectors: &[u64], seen: impl IntoIterator<Item = usize>) -> u64 {
+        let mut streams = Streams::default();
+        seen.into_iter()
+            .map(|index| streams.observe(KEY, sectors[index], 4096, index as u64).requests)
+            .sum()
+    }
+
+    fn in_order(sectors: &[u64]) -> u64 {
+        sequential(sectors, 0..sectors.len())
+    }
+
+    #[test]
+    fn one_stream_is_sequential_but_for_its_first_request() {
+        assert_eq!(in_order(&(0..100).map(|index| index * 8).collect::<Vec<_>>()), 99);
+    }
+
+    #[test]
+    fn interleaved_streams_are_sequential() {
+        let sectors: Vec<u64> =
+            (0..100).flat_map(|index| [index * 8, 1_000_000 + index * 8]).collect();
+        assert_eq!(in_order(&sectors), 198);
+    }
+
+    #[test]
+    fn completion_out_of_order_does_not_matter() {
+        let sectors: Vec<u64> =
+            (0..96).flat_map(|index| [index * 8, 1_000_000 + index * 8]).collect();
+        let shuffled = (0..sectors.len()).map(|index| index / 12 * 12 + (index * 7) % 12);
+        assert_eq!(sequential(&sectors, shuffled), 190);
+    }
+
+    #[test]
+    fn random_descending_and_repeated_access_are_not() {
+        let mut state = 1_u64;
+        let random: Vec<u64> = (0..1000)
+            .map(|_| {
+                state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                (state >> 33) * 8
+            })
+            .collect();
+        assert_eq!(in_order(&random), 0);
+        assert_eq!(in_order(&(0..100).rev().map(|index| index * 8).collect::<Vec<_>>()), 0);
+        assert_eq!(in_order(&[8; 100]), 0);
+    }
+
+    #[test]
+    fn groups_are_bounded_and_the_recent_ones_survive() {
+        let mut streams = Streams::default();
+        let mut found = 0;
+        for index in 0..100_000_u64 {
+            let busy = GroupKey { subject: Subject::Process(1), ..KEY };
+            found += streams.observe(busy, index * 8, 4096, index).requests;
+            let other = GroupKey { subject: Subject::Process(2 + index as u32), ..KEY };
+            streams.observe(other, 0, 4096, index);
+        }
+        assert!(streams.groups.len() <= GROUPS);
+        assert_eq!(found, 99_999);
+    }
+}

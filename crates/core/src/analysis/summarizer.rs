@@ -1,0 +1,204 @@
+//! The one pass from batches to a [`Summary`].
+
+use super::attribution::{Attribution, FileKey};
+use super::axes::Direction;
+use super::bounded::{Charge, Place};
+use super::device::{DeviceTally, Window};
+use super::life::{Life, Stand};
+use super::report;
+use super::streams::{GroupKey, Streams, Subject};
+use super::summary::Summary;
+use crate::model::{Environment, Name, Names, Origin, Request, RequestPart};
+use crate::source::Batch;
+use rustc_hash::FxHashMap;
+
+/// Devices that are kept apart; all further ones are one, whose name says so.
+pub const MAX_DEVICES: usize = 256;
+/// Open requests that are kept until the end of the watch is known; the time of any further one is
+/// counted up to the latest time seen when it arrived.
+const MAX_OPEN: usize = 1 << 14;
+
+/// Makes a [`Summary`] of the batches of one source, in bounded memory.
+///
+/// The result depends on the rows and their order alone: not on how they were cut into batches, not
+/// on hashes, and not on the numbers that names have.
+#[derive(Clone, Debug)]
+pub struct Summarizer {
+    pub(super) devices: Vec<DeviceTally>,
+    pub(super) charged: Attribution,
+    pub(super) requests: u64,
+    /// Numbers the requests in the order in which they are charged.
+    sequence: u64,
+    /// When the watch began, or 0 where its source knows only at the end.
+    start_ns: u64,
+    latest_ns: u64,
+    index: FxHashMap<Name, u16>,
+    latest_device: Option<(Name, u16)>,
+    streams: Streams,
+    open: Vec<(Request, Vec<RequestPart>)>,
+}
+
+impl Summarizer {
+    /// A summarizer for a source whose environment is `environment` now. It must already tell when
+    /// the watch began, if requests may have begun before it.
+    pub fn new(environment: &Environment) -> Summarizer {
+        Summarizer {
+            devices: Vec::new(),
+            charged: Attribution::new(),
+            requests: 0,
+            sequence: 0,
+            start_ns: environment.start_ns,
+            latest_ns: 0,
+            index: FxHashMap::default(),
+            latest_device: None,
+            streams: Streams::default(),
+            open: Vec::new(),
+        }
+    }
+
+    /// Adds a batch, whose texts are in `names`: the same table for every batch and the end.
+    pub fn add(&mut self, batch: &Batch, names: &Names) {
+        batch.stacks.iter().for_each(|stack| self.charged.stacks.add(stack));
+        batch.processes.iter().for_each(|process| self.charged.meet(process));
+        for (request, parts) in batch.requests_with_parts() {
+            self.add_request(request, parts, names);
+        }
+    }
+
+    fn add_request(&mut self, request: &Request, parts: &[RequestPart], names: &Names) {
+        self.requests += 1;
+        let life = Life::of(request);
+        let direction = Direction::from(request.operation);
+        let slot = self.device(request);
+        let place = Place::new(slot, is_lower(request));
+        self.latest_ns = self.latest_ns.max(life.ended_ns());
+        if let Some(device) = self.devices.get_mut(usize::from(slot)) {
+            device.add(request, &life, direction);
+            device.lower += u64::from(place.is_lower());
+        }
+        if life.stand == Stand::Open && self.open.len() < MAX_OPEN {
+            self.open.push((request.clone(), parts.to_vec()));
+            return;
+        }
+        let whole = self.whole(request, &life, place, self.latest_ns);
+        self.charged.charge(request, parts, &whole, names);
+        if life.stand != Stand::Open && direction.has_sectors() {
+            self.follow_stream(request, parts, place, direction);
+        }
+    }
+
+    /// The time that a request is charged with: all of it if the watch saw all of it, else what
+    /// lies in the watch, up to `now_ns` if it has not ended.
+    #[inline]
+    fn time_until(&self, life: &Life, now_ns: u64) -> u64 {
+        let from = life.queued_ns.max(self.start_ns);
+        match life.stand {
+            Stand::Whole => life.whole_ns.unwrap_or(0),
+            Stand::BegunBefore => life.ended_ns().saturating_sub(from),
+            Stand::Open => now_ns.saturating_sub(from),
+        }
+    }
+
+    /// All that a request is charged with, before it is split.
+    #[inline]
+    fn whole(&mut self, request: &Request, life: &Life, place: Place, now_ns: u64) -> Charge {
+        self.sequence += 1;
+        Charge {
+            sequence: self.sequence,
+            place,
+            direction: Direction::from(request.operation),
+            open: life.stand == Stand::Open,
+            bytes: request.bytes,
+            time_ns: self.time_until(life, now_ns),
+            weight: 1,
+        }
+    }
+
+    fn follow_stream(
+        &mut self,
+        request: &Request,
+        parts: &[RequestPart],
+        place: Place,
+        direction: Direction,
+    ) {
+        let subject = subject(request, parts);
+        let key = GroupKey { device: place.0 >> 1, write: direction == Direction::Write, subject };
+        let found = self.streams.observe(key, request.sector, request.bytes, request.start_ns);
+        if found.requests == 0 {
+            return;
+        }
+        if let Some(device) = self.devices.get_mut(place.device()) {
+            device.note_sequential(direction, found);
+        }
+        if let Subject::File(file) = subject {
+            self.charged.files.known.note_sequential(place, file, found.requests);
+        }
+    }
+
+    /// The position of the request's device, which is made on first sight.
+    #[inline]
+    fn device(&mut self, request: &Request) -> u16 {
+        match self.latest_device {
+            Some((name, slot)) if name == request.device => slot,
+            _ => self.find_device(request),
+        }
+    }
+
+    fn find_device(&mut self, request: &Request) -> u16 {
+        let known = self.index.get(&request.device).copied();
+        let slot = known.unwrap_or_else(|| self.first_sight(request));
+        self.latest_device = Some((request.device, slot));
+        slot
+    }
+
+    fn first_sight(&mut self, request: &Request) -> u16 {
+        if self.devices.len() > MAX_DEVICES {
+            return MAX_DEVICES as u16;
+        }
+        let slot = self.devices.len();
+        let name = (slot < MAX_DEVICES).then_some(request.device);
+        self.devices.push(DeviceTally::new(name, request));
+        if name.is_some() {
+            self.index.insert(request.device, slot as u16);
+        }
+        slot as u16
+    }
+
+    /// The summary of all that was added, with what `environment` tells at the end.
+    pub fn finish(mut self, environment: &Environment, names: &Names) -> Summary {
+        let window = self.window(environment);
+        self.start_ns = window.start_ns;
+        for (request, parts) in std::mem::take(&mut self.open) {
+            let place = Place::new(self.device(&request), is_lower(&request));
+            let whole = self.whole(&request, &Life::of(&request), place, window.end_ns);
+            self.charged.charge(&request, &parts, &whole, names);
+        }
+        self.charged.settle();
+        report::summary(&self, environment, names, window)
+    }
+
+    /// From when to when the watch lasted; up to the last request where its end is not recorded.
+    fn window(&self, environment: &Environment) -> Window {
+        let start_ns = environment.start_ns;
+        let end_ns =
+            if environment.end_ns > start_ns { environment.end_ns } else { self.latest_ns };
+        Window { start_ns, end_ns: end_ns.max(start_ns) }
+    }
+}
+
+/// Whether a device above asked for it, so that its process and file are already charged there.
+fn is_lower(request: &Request) -> bool {
+    request.parent_id.is_some() || request.origin == Origin::Stacked
+}
+
+/// Whose stream a request belongs to.
+#[inline]
+fn subject(request: &Request, parts: &[RequestPart]) -> Subject {
+    let key = |part: &RequestPart| Some(FileKey { path: part.file?, deleted: part.deleted });
+    let first = parts.first().and_then(key);
+    match (first, request.pid) {
+        (Some(file), _) if parts.iter().all(|part| key(part) == Some(file)) => Subject::File(file),
+        (_, Some(pid)) => Subject::Process(pid),
+        _ => Subject::Nobody,
+    }
+}

@@ -1,0 +1,147 @@
+//! From what each key used to the tables of a summary: folded, ranked, cut, with others, unknown
+//! and shares.
+
+use super::attribution::Reason;
+use super::bounded::{Bounded, Flow, Lumped, Place, Used};
+use super::summary::{FlowSummary, Others, Row, TABLE_ROWS, Table, Unknown, Usage};
+use rustc_hash::FxHashMap;
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::hash::Hash;
+
+/// What shares are of.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(super) struct Whole {
+    /// Time of ended and open requests, nanoseconds.
+    pub time_ns: u64,
+    /// Bytes of ended requests.
+    pub bytes: u64,
+}
+
+impl Whole {
+    pub fn of(used: &Used) -> Whole {
+        Whole { time_ns: used.time_ns(), bytes: used.all().bytes }
+    }
+}
+
+/// What one key used, with its shares.
+pub(super) fn usage(used: &Used, whole: Whole) -> Usage {
+    let share = |part: u64, of: u64| if of == 0 { 0.0 } else { part as f64 / of as f64 };
+    let flow = |flow: &Flow| FlowSummary {
+        requests: flow.requests,
+        bytes: flow.bytes,
+        time_ns: flow.time_ns,
+    };
+    let all = used.all();
+    Usage {
+        requests: all.requests,
+        bytes: all.bytes,
+        time_ns: all.time_ns,
+        open_requests: used.open.requests,
+        open_bytes: used.open.bytes,
+        open_time_ns: used.open.time_ns,
+        time_share: share(used.time_ns(), whole.time_ns),
+        bytes_share: share(all.bytes, whole.bytes),
+        directions: used.ended.map(flow),
+    }
+}
+
+/// Keys whose use was folded, and what was lumped before.
+pub(super) struct Folded<G> {
+    pub rows: Vec<(G, Used)>,
+    pub lumped: Lumped,
+}
+
+/// Folds the keys of the places that `counts` by what `group` makes of them.
+pub(super) fn fold<K, G>(
+    table: &Bounded<K>,
+    counts: impl Fn(Place) -> bool,
+    group: impl Fn(K) -> G,
+) -> Folded<G>
+where
+    K: Copy + Eq + Hash,
+    G: Clone + Eq + Hash,
+{
+    let mut index: FxHashMap<G, usize> = FxHashMap::default();
+    let mut folded = Folded { rows: Vec::new(), lumped: Lumped::default() };
+    for (_, key, used) in table.rows().iter().filter(|(place, ..)| counts(*place)) {
+        let group = group(*key);
+        let slot = *index.entry(group.clone()).or_insert(folded.rows.len());
+        match folded.rows.get_mut(slot) {
+            Some((_, sum)) => sum.add(used),
+            None => folded.rows.push((group, *used)),
+        }
+    }
+    for (_, lumped) in table.lumped().filter(|(place, _)| counts(*place)) {
+        folded.lumped.keys += lumped.keys;
+        folded.lumped.used.add(&lumped.used);
+    }
+    folded
+}
+
+/// Everything together.
+pub(super) fn sum<G>(folded: &Folded<G>) -> Used {
+    let mut sum = folded.lumped.used;
+    folded.rows.iter().for_each(|(_, used)| sum.add(used));
+    sum
+}
+
+/// Most time first, then most bytes; `tie` puts the rest in an order that depends on neither hashes
+/// nor the order of sight.
+pub(super) fn rank<G>(rows: &mut [(G, Used)], tie: impl Fn(&G, &G) -> Ordering) {
+    let size = |used: &Used| (used.time_ns(), used.all().bytes, used.all().requests);
+    rows.sort_by(|a, b| size(&b.1).cmp(&size(&a.1)).then_with(|| tie(&a.0, &b.0)));
+}
+
+/// The table of `folded`, with the largest by time and by bytes as rows.
+pub(super) fn table<G, R>(
+    mut folded: Folded<G>,
+    unknown: Vec<Unknown>,
+    whole: Whole,
+    tie: impl Fn(&G, &G) -> Ordering,
+    make: impl Fn(&G, &Used) -> R,
+) -> Table<R> {
+    rank(&mut folded.rows, tie);
+    let keep = largest(&folded.rows);
+    let mut rows = Vec::new();
+    let mut others = folded.lumped;
+    for (keep, (group, used)) in keep.into_iter().zip(&folded.rows) {
+        if keep {
+            rows.push(Row { subject: make(group, used), usage: usage(used, whole) });
+        } else {
+            others.keys += 1;
+            others.used.add(used);
+        }
+    }
+    let others = Others { count: others.keys, usage: usage(&others.used, whole) };
+    Table { rows, others, unknown }
+}
+
+/// Which of the ranked rows are among the largest by time or by bytes.
+fn largest<G>(ranked: &[(G, Used)]) -> Vec<bool> {
+    let mut by_bytes: Vec<usize> = (0..ranked.len()).collect();
+    by_bytes.sort_by_key(|index| std::cmp::Reverse(ranked[*index].1.all().bytes));
+    let mut keep = vec![false; ranked.len()];
+    let most_bytes = by_bytes.into_iter().take(TABLE_ROWS);
+    most_bytes.chain(0..ranked.len().min(TABLE_ROWS)).for_each(|index| keep[index] = true);
+    keep
+}
+
+/// What belongs to none, by the reason's words.
+pub(super) fn unknown<'a>(
+    table: &Bounded<Reason>,
+    counts: impl Fn(Place) -> bool,
+    words: impl Fn(Reason) -> &'a str,
+    whole: Whole,
+) -> Vec<Unknown> {
+    let folded = fold(table, counts, words);
+    let mut reasons: BTreeMap<&str, Used> = folded.rows.into_iter().collect();
+    if folded.lumped.keys > 0 {
+        reasons.entry("other reasons").or_default().add(&folded.lumped.used);
+    }
+    let mut rows: Vec<(&str, Used)> = reasons.into_iter().collect();
+    rank(&mut rows, Ord::cmp);
+    rows.iter()
+        .map(|(reason, used)| Unknown { reason: (*reason).to_owned(), usage: usage(used, whole) })
+        .collect()
+}

@@ -1,0 +1,352 @@
+//! Requests written by hand: watches whose right answers are known, for tests and scenarios.
+//!
+//! What does not belong here: anything random or measured.
+
+use crate::analysis::{Summarizer, Summary};
+use crate::model::{Environment, Name, Names, Operation, Origin, Process, Request, RequestPart};
+use crate::model::{Stack, Status};
+use crate::source::{Batch, Scripted};
+
+/// When a scripted watch begins, CLOCK_MONOTONIC nanoseconds.
+pub const START_NS: u64 = 1_000_000_000_000;
+
+/// A watch in the making.
+#[derive(Clone, Debug)]
+pub struct Script {
+    /// The texts of all rows.
+    pub names: Names,
+    /// What is true of the whole watch.
+    pub environment: Environment,
+    /// All rows so far.
+    pub batch: Batch,
+}
+
+impl Script {
+    /// A finished watch of `seconds` seconds on a host without devices.
+    pub fn new(seconds: u64) -> Script {
+        let environment = Environment {
+            source: "scripted".to_owned(),
+            host: "db7".to_owned(),
+            kernel: "6.18.44".to_owned(),
+            distribution: "Debian GNU/Linux 12 (bookworm)".to_owned(),
+            cpus: 4,
+            start_ns: START_NS,
+            end_ns: START_NS + seconds * 1_000_000_000,
+            finished: true,
+            ..Environment::default()
+        };
+        Script { names: Names::new(), environment, batch: Batch::default() }
+    }
+
+    /// Begins a request; nothing of it counts until [`Draft::add`].
+    pub fn request(&mut self, device: &str, operation: Operation) -> Draft<'_> {
+        let device = self.names.intern(device);
+        let rwbs = self.names.intern("R");
+        let request = Request {
+            request_id: self.batch.requests.len() as u64 + 1,
+            start_ns: START_NS,
+            operation,
+            origin: origin_of(operation),
+            ..blank(device, rwbs)
+        };
+        Draft { script: self, request, parts: Vec::new() }
+    }
+
+    /// Begins a read of `bytes` bytes.
+    pub fn read(&mut self, device: &str, bytes: u64) -> Draft<'_> {
+        self.request(device, Operation::Read).bytes(bytes)
+    }
+
+    /// Begins a write of `bytes` bytes.
+    pub fn write(&mut self, device: &str, bytes: u64) -> Draft<'_> {
+        self.request(device, Operation::Write).bytes(bytes)
+    }
+
+    /// Adds a process that lives in `container`.
+    pub fn process(&mut self, pid: u32, process: &str, cgroup: &str, container: &str) {
+        let mut name = |text: &str| self.names.intern(text);
+        let process = Process {
+            pid,
+            tid: pid,
+            start_ns: 0,
+            process: name(process),
+            thread: name(process),
+            executable: None,
+            arguments: None,
+            parent_pid: 1,
+            user: None,
+            cgroup: Some(name(cgroup)),
+            container: Some(name(container)),
+        };
+        self.batch.processes.push(process);
+    }
+
+    /// The rows in batches of `size` requests, without the texts, which stay in `names`.
+    pub fn source(&self, size: usize) -> Scripted {
+        let all = &self.batch;
+        let first = Batch { requests: Vec::new(), parts: Vec::new(), ..all.clone() };
+        let mut batches = vec![first];
+        for (index, (request, parts)) in all.requests_with_parts().enumerate() {
+            if index % size.max(1) == 0 {
+                batches.push(Batch::default());
+            }
+            if let Some(batch) = batches.last_mut() {
+                batch.requests.push(request.clone());
+                batch.parts.extend_from_slice(parts);
+            }
+        }
+        Scripted { batches: batches.into(), environment: self.environment.clone() }
+    }
+
+    /// The summary of the rows, given in batches of `size` requests.
+    pub fn summary_in_batches(&self, size: usize) -> Summary {
+        let mut summarizer = Summarizer::new(&self.environment);
+        for batch in self.source(size).batches {
+            summarizer.add(&batch, &self.names);
+        }
+        summarizer.finish(&self.environment, &self.names)
+    }
+
+    /// The summary of the rows.
+    pub fn summary(&self) -> Summary {
+        self.summary_in_batches(usize::MAX)
+    }
+}
+
+/// A request in the making, and its parts.
+#[derive(Debug)]
+pub struct Draft<'a> {
+    script: &'a mut Script,
+    /// The request; every column may be set.
+    pub request: Request,
+    /// Its parts.
+    pub parts: Vec<RequestPart>,
+}
+
+impl Draft<'_> {
+    /// Its size.
+    pub fn bytes(mut self, bytes: u64) -> Self {
+        self.request.bytes = bytes;
+        self
+    }
+
+    /// Its first sector.
+    pub fn sector(mut self, sector: u64) -> Self {
+        self.request.sector = sector;
+        self
+    }
+
+    /// When it was queued, nanoseconds after the watch began (before it, if negative).
+    pub fn at(mut self, nanoseconds: i64) -> Self {
+        self.request.start_ns = START_NS.saturating_add_signed(nanoseconds);
+        self
+    }
+
+    /// It completed and never was in a scheduler: Q2G, G2D and D2C in nanoseconds.
+    pub fn direct(mut self, q2g: u64, g2d: u64, d2c: u64) -> Self {
+        self.request.q2g_ns = Some(q2g);
+        self.request.g2d_ns = Some(g2d);
+        self.request.d2c_ns = Some(d2c);
+        self.request.q2c_ns = Some(q2g + g2d + d2c);
+        self
+    }
+
+    /// It completed after a scheduler: Q2G, G2I, I2D and D2C in nanoseconds.
+    pub fn scheduled(mut self, q2g: u64, g2i: u64, i2d: u64, d2c: u64) -> Self {
+        self.request.q2g_ns = Some(q2g);
+        self.request.g2i_ns = Some(g2i);
+        self.request.i2d_ns = Some(i2d);
+        self.request.d2c_ns = Some(d2c);
+        self.request.q2c_ns = Some(q2g + g2i + i2d + d2c);
+        self
+    }
+
+    /// It completed, and nothing is known but the time from its issue: D2C in nanoseconds.
+    pub fn issued(mut self, d2c: u64) -> Self {
+        self.request.d2c_ns = Some(d2c);
+        self
+    }
+
+    /// It is a bio of a bio-based device, and completed: Q2C in nanoseconds.
+    pub fn bio(mut self, q2c: u64) -> Self {
+        self.request.q2c_ns = Some(q2c);
+        self
+    }
+
+    /// How it stands at the end.
+    pub fn status(mut self, status: Status) -> Self {
+        self.request.status = status;
+        self
+    }
+
+    /// It ended with an error number, negative.
+    pub fn error(mut self, error: i32) -> Self {
+        self.request.error = Some(error);
+        self.status(Status::Error)
+    }
+
+    /// Why it exists.
+    pub fn origin(mut self, origin: Origin) -> Self {
+        self.request.origin = origin;
+        self
+    }
+
+    /// The request above that it serves.
+    pub fn parent(mut self, request_id: u64) -> Self {
+        self.request.parent_id = Some(request_id);
+        self
+    }
+
+    /// Who submitted it.
+    pub fn by(mut self, pid: u32, process: &str) -> Self {
+        self.request.pid = Some(pid);
+        self.request.tid = Some(pid);
+        self.request.process = Some(self.script.names.intern(process));
+        self
+    }
+
+    /// The cgroup that it is charged to, and the container derived from it.
+    pub fn cgroup(mut self, cgroup: &str, container: &str) -> Self {
+        self.request.cgroup = Some(self.script.names.intern(cgroup));
+        self.request.container = Some(self.script.names.intern(container));
+        self
+    }
+
+    /// All of it belongs to `file` and its submitter.
+    pub fn file(self, file: &str) -> Self {
+        let (bytes, pid, process) = (self.request.bytes, self.request.pid, self.request.process);
+        let mut draft = self.part(Ok(file), bytes, Err(""));
+        if let Some(part) = draft.parts.last_mut() {
+            (part.owner_pid, part.owner, part.owner_reason) = (pid, process, None);
+        }
+        draft
+    }
+
+    /// `bytes` of it belong to a file and an owner, or to none of them with a reason.
+    pub fn part(
+        mut self,
+        file: Result<&str, &str>,
+        bytes: u64,
+        owner: Result<(u32, &str), &str>,
+    ) -> Self {
+        let names = &mut self.script.names;
+        let mut part = blank_part(self.request.request_id, bytes);
+        match file {
+            Ok(file) => part.file = Some(names.intern(file)),
+            Err(reason) => part.file_reason = Some(names.intern(reason)),
+        }
+        match owner {
+            Ok((pid, name)) => {
+                (part.owner_pid, part.owner) = (Some(pid), Some(names.intern(name)));
+            }
+            Err(reason) => part.owner_reason = Some(names.intern(reason)),
+        }
+        self.parts.push(part);
+        self
+    }
+
+    /// The cgroup of the owner of the part that was given last.
+    pub fn owner_cgroup(mut self, cgroup: &str) -> Self {
+        let cgroup = self.script.names.intern(cgroup);
+        if let Some(part) = self.parts.last_mut() {
+            part.owner_cgroup = Some(cgroup);
+        }
+        self
+    }
+
+    /// Its stacks, innermost function first; it stands for `weight` requests.
+    pub fn stacks(mut self, kernel: &[&str], user: &[&str], weight: u32) -> Self {
+        self.request.stack_id = self.stack(kernel, false);
+        self.request.user_stack_id = self.stack(user, true);
+        self.request.stack_weight = weight;
+        self
+    }
+
+    fn stack(&mut self, frames: &[&str], user: bool) -> Option<u64> {
+        if frames.is_empty() {
+            return None;
+        }
+        let names = &mut self.script.names;
+        let frames: Vec<Name> = frames.iter().map(|frame| names.intern(frame)).collect();
+        let stacks = &mut self.script.batch.stacks;
+        let known = stacks.iter().find(|stack| stack.user == user && stack.frames == frames);
+        let id = known.map_or(stacks.len() as u64 + 1, |stack| stack.stack_id);
+        if known.is_none() {
+            stacks.push(Stack { stack_id: id, user, frames, complete: true, reason: None });
+        }
+        Some(id)
+    }
+
+    /// Adds it to the script; answers its request id.
+    pub fn add(self) -> u64 {
+        let id = self.request.request_id;
+        self.script.batch.requests.push(self.request);
+        self.script.batch.parts.extend(self.parts);
+        id
+    }
+}
+
+fn origin_of(operation: Operation) -> Origin {
+    match operation {
+        Operation::Read => Origin::Read,
+        Operation::Write => Origin::Write,
+        Operation::Flush => Origin::Flush,
+        Operation::Discard => Origin::Discard,
+        _ => Origin::Unknown,
+    }
+}
+
+fn blank(device: Name, rwbs: Name) -> Request {
+    Request {
+        request_id: 0,
+        parent_id: None,
+        parent_reason: None,
+        status: Status::Complete,
+        start_ns: 0,
+        q2g_ns: None,
+        g2i_ns: None,
+        i2d_ns: None,
+        g2d_ns: None,
+        d2c_ns: None,
+        q2c_ns: None,
+        requeues: 0,
+        merges: 0,
+        device,
+        major: 8,
+        minor: 0,
+        sector: 0,
+        bytes: 0,
+        operation: Operation::Read,
+        rwbs,
+        origin: Origin::Unknown,
+        error: None,
+        cpu: 0,
+        pid: None,
+        tid: None,
+        process: None,
+        cgroup: None,
+        container: None,
+        syscall: None,
+        stack_id: None,
+        user_stack_id: None,
+        stack_weight: 0,
+    }
+}
+
+fn blank_part(request_id: u64, bytes: u64) -> RequestPart {
+    RequestPart {
+        request_id,
+        file: None,
+        file_reason: None,
+        deleted: false,
+        inode: None,
+        inode_device: None,
+        file_offset: None,
+        bytes,
+        owner_pid: None,
+        owner: None,
+        owner_cgroup: None,
+        owner_share: None,
+        owner_reason: None,
+    }
+}

@@ -1,0 +1,103 @@
+//! What this machine lets iowhy see, and what is lost for each thing that is missing.
+
+use crate::style::{Paint, Style};
+use crate::table::{Align, Cell, Column, Definition, Room, draw};
+
+/// Whether something is there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    /// It is there.
+    Yes,
+    /// Some of it is there.
+    Partly,
+    /// It is not there.
+    No,
+    /// It could not be found out.
+    Unknown,
+}
+
+impl State {
+    /// The word that stands for it.
+    pub const fn word(self) -> &'static str {
+        match self {
+            State::Yes => "yes",
+            State::Partly => "partly",
+            State::No => "no",
+            State::Unknown => "unknown",
+        }
+    }
+}
+
+/// One thing that iowhy needs or can use. Its texts may hold anything: they are escaped here.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Row {
+    /// What it is: "BTF", "cgroup v2" …
+    pub what: String,
+    /// Whether it is there.
+    pub state: State,
+    /// What was found: a version, a path, a mode.
+    pub value: String,
+    /// What iowhy cannot see without it; empty where it is there.
+    pub lost_without: String,
+}
+
+/// The table of `iowhy check`.
+pub const CHECK: Definition<Row> = Definition {
+    title: "iowhy check",
+    sentence: "One row for each thing that iowhy needs or can use on this machine.",
+    columns: &[
+        Column {
+            heading: "WHAT",
+            unit: "",
+            align: Align::Left,
+            room: Room::Rank(0),
+            sentence: "what iowhy needs or can use",
+            legend: "",
+            value: |row, style| escaped(&row.what, style),
+        },
+        Column {
+            heading: "there",
+            unit: "",
+            align: Align::Left,
+            room: Room::Rank(0),
+            sentence: "whether it is there: yes, partly, no, unknown",
+            legend: "",
+            value: |row, _| Cell {
+                text: row.state.word().to_owned(),
+                paint: if row.state == State::Yes { Paint::Plain } else { Paint::Alert },
+            },
+        },
+        Column {
+            heading: "found",
+            unit: "",
+            align: Align::Left,
+            room: Room::Rank(1),
+            sentence: "what was found",
+            legend: "",
+            value: |row, style| escaped(&row.value, style),
+        },
+        Column {
+            heading: "without it",
+            unit: "",
+            align: Align::Left,
+            room: Room::Wrap,
+            sentence: "what iowhy cannot see without it",
+            legend: "",
+            value: |row, style| escaped(&row.lost_without, style),
+        },
+    ],
+};
+
+fn escaped(text: &str, style: &Style) -> Cell {
+    crate::escape::escape(text, style).into_owned().into()
+}
+
+/// The table, in lines that end with a newline.
+pub fn render(rows: &[Row], style: &Style) -> String {
+    let mut text = String::new();
+    for line in draw(&CHECK, rows, style).lines() {
+        text.push_str(&line);
+        text.push('\n');
+    }
+    text
+}

@@ -1,0 +1,145 @@
+//! Names as a terminal can bear them. Process names, paths and cgroups are chosen by anybody: what
+//! could move the cursor, reverse the direction of text or hide is shown as an escape.
+
+use crate::style::Style;
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use unicode_width::UnicodeWidthStr;
+
+/// `text` with everything that is not plainly visible escaped: `\n`, `\x1b`, `\u{202e}`. A backslash
+/// stays as it is, so that paths and unit names can be copied; JSON has every name exactly.
+pub fn escape<'a>(text: &'a str, style: &Style) -> Cow<'a, str> {
+    if text.chars().all(|char| is_visible(char, style)) {
+        return Cow::Borrowed(text);
+    }
+    let mut escaped = String::with_capacity(text.len() + 8);
+    for char in text.chars() {
+        match char {
+            visible if is_visible(visible, style) => escaped.push(visible),
+            '\n' => escaped.push_str("\\n"),
+            '\r' => escaped.push_str("\\r"),
+            '\t' => escaped.push_str("\\t"),
+            control if (control as u32) < 0x100 => {
+                // Writing to a String cannot fail.
+                write!(escaped, "\\x{:02x}", control as u32).unwrap_or(());
+            }
+            other => write!(escaped, "\\u{{{:x}}}", other as u32).unwrap_or(()),
+        }
+    }
+    Cow::Owned(escaped)
+}
+
+fn is_visible(char: char, style: &Style) -> bool {
+    match char {
+        ' '..='~' => true,
+        _ if !style.unicode => false,
+        _ => !is_deceptive(char),
+    }
+}
+
+/// Whether a character moves, hides or reverses text, is invisible itself, or stands for bytes that
+/// were no text. Marks that combine with a letter are none of this.
+pub(crate) fn is_deceptive(char: char) -> bool {
+    match char {
+        ' ' => false,
+        // Direction: marks, embeddings, overrides, isolates.
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' => true,
+        // Invisible: hyphens, joiners, fillers, variation selectors, tags.
+        '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' => true,
+        '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{206f}' => true,
+        '\u{2800}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' => true,
+        '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}' => true,
+        // Interlinear annotations, the replacement character and what is no character.
+        '\u{fff0}'..='\u{ffff}' => true,
+        // Private: every font shows them otherwise.
+        '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..='\u{10ffff}' => true,
+        _ => char.is_control() || char.is_whitespace(),
+    }
+}
+
+/// How many columns `text` takes.
+pub fn width(text: &str) -> usize {
+    text.width()
+}
+
+/// `text` in at most `columns`: of a longer one the middle is left out, since paths differ at their
+/// end and share their beginning.
+pub fn fit(text: &str, columns: usize, style: &Style) -> String {
+    if width(text) <= columns {
+        return text.to_owned();
+    }
+    let mark = style.either("…", "...");
+    let Some(room) = columns.checked_sub(width(mark)) else {
+        return prefix(text, columns).to_owned();
+    };
+    let head = prefix(text, room / 3);
+    format!("{head}{mark}{}", suffix(text, room - width(head)))
+}
+
+/// `text` in at most `columns`: of a longer one the end is left out.
+pub fn cut(text: &str, columns: usize, style: &Style) -> String {
+    if width(text) <= columns {
+        return text.to_owned();
+    }
+    let mark = style.either("…", "...");
+    match columns.checked_sub(width(mark)) {
+        Some(room) => format!("{}{mark}", prefix(text, room)),
+        None => prefix(text, columns).to_owned(),
+    }
+}
+
+fn prefix(text: &str, columns: usize) -> &str {
+    let fits = |end: &usize| width(&text[..*end]) <= columns;
+    let ends = text.char_indices().map(|(at, char)| at + char.len_utf8());
+    ends.take_while(fits).last().map_or("", |end| &text[..end])
+}
+
+fn suffix(text: &str, columns: usize) -> &str {
+    let fits = |start: &usize| width(&text[*start..]) <= columns;
+    let starts = text.char_indices().rev().map(|(at, _)| at);
+    starts.take_while(fits).last().map_or("", |start| &text[start..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn escaped(text: &str) -> String {
+        escape(text, &Style::plain(80)).into_owned()
+    }
+
+    #[test]
+    fn what_could_deceive_is_shown() {
+        assert_eq!(escaped("\x1b[2J\x07evil\r\n\t"), "\\x1b[2J\\x07evil\\r\\n\\t");
+        assert_eq!(escaped("a\u{9b}31mb\u{7f}"), "a\\x9b31mb\\x7f");
+        assert_eq!(escaped("gpj.\u{202e}exe\u{2066}"), "gpj.\\u{202e}exe\\u{2066}");
+        assert_eq!(escaped("a\u{200b}b\u{feff}c\u{ad}d"), "a\\u{200b}b\\u{feff}c\\xadd");
+        assert_eq!(escaped("x\u{2028}y\u{a0}z\u{3164}"), "x\\u{2028}y\\xa0z\\u{3164}");
+        assert_eq!(escaped("bad \u{fffd} bytes \u{e0041}"), "bad \\u{fffd} bytes \\u{e0041}");
+    }
+
+    #[test]
+    fn ordinary_names_stay() {
+        let names = ["/srv/münchen/文件 (1)", "/home/e\u{301}", "/ก็", r"dev-disk-by\x2duuid", "🙂"];
+        for name in names {
+            assert_eq!(escaped(name), name);
+        }
+        let ascii = Style { unicode: false, ..Style::plain(80) };
+        assert_eq!(escape("münchen", &ascii), "m\\xfcnchen");
+    }
+
+    #[test]
+    fn the_middle_is_left_out() {
+        let style = Style::plain(80);
+        assert_eq!(fit("/var/lib/mysql/db/table.ibd", 27, &style), "/var/lib/mysql/db/table.ibd");
+        assert_eq!(fit("/var/lib/mysql/db/table.ibd", 16, &style), "/var/…/table.ibd");
+        assert_eq!(width(&fit("文件文件文件文件文件", 9, &style)), 9);
+        assert_eq!(fit("abcdef", 1, &style), "…");
+        assert_eq!(fit("abcdef", 2, &Style { unicode: false, ..style }), "ab");
+        assert_eq!(fit("abcdef", 0, &style), "");
+        assert_eq!(
+            (cut("abcdef", 4, &style).as_str(), cut("abc", 3, &style).as_str()),
+            ("abc…", "abc")
+        );
+    }
+}

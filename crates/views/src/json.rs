@@ -1,0 +1,62 @@
+//! Everything that iowhy says about a watch, for programs.
+
+use crate::escape::is_deceptive;
+use iowhy_core::analysis::Summary;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// The version of the report's layout: names stay, more may be added.
+const FORMAT: u32 = 1;
+
+/// What the ends of field names say about their values.
+const UNITS: &[(&str, &str)] = &[
+    ("_ns", "nanoseconds"),
+    ("bytes", "bytes"),
+    ("_bytes", "bytes"),
+    ("requests", "requests"),
+    ("_requests", "requests"),
+    ("_per_s", "per second of the watch"),
+    ("_share", "0 to 1"),
+    ("aqu_sz", "requests"),
+    ("in_flight_mean", "requests"),
+    ("null", "not known, or there was none"),
+];
+
+#[derive(Serialize)]
+struct Report<'a> {
+    format: u32,
+    units: BTreeMap<&'static str, &'static str>,
+    #[serde(flatten)]
+    summary: &'a Summary,
+}
+
+/// The summary as JSON, indented, with a newline at its end. Names are exact, but characters that
+/// could break a terminal are written as `\u` escapes.
+pub fn render(summary: &Summary) -> String {
+    let report = Report { format: FORMAT, units: UNITS.iter().copied().collect(), summary };
+    // Writing to a String cannot fail, and every key is a text.
+    let mut json = serde_json::to_string_pretty(&report).unwrap_or_default();
+    json.push('\n');
+    if json.chars().any(must_escape) { escape(&json) } else { json }
+}
+
+/// Characters beyond ASCII stand only within texts, so that they can be escaped wherever they are.
+fn must_escape(char: char) -> bool {
+    char == '\u{7f}' || (!char.is_ascii() && is_deceptive(char))
+}
+
+fn escape(json: &str) -> String {
+    let mut escaped = String::with_capacity(json.len() + 64);
+    for char in json.chars() {
+        if must_escape(char) {
+            for unit in char.encode_utf16(&mut [0; 2]) {
+                // Writing to a String cannot fail.
+                write!(escaped, "\\u{unit:04x}").unwrap_or(());
+            }
+        } else {
+            escaped.push(char);
+        }
+    }
+    escaped
+}

@@ -1,0 +1,25 @@
+//! What iowhy's answers look like. A view never computes: every figure comes from a
+//! [`iowhy_core::analysis::Summary`], which a live watch, a recording and an imported capture give
+//! alike; a terminal UI or a page would read the same.
+//!
+//! | where | what lives there |
+//! |---|---|
+//! | [`text`] | the first screen |
+//! | [`json`] | everything, for programs |
+//! | [`check`] | what this machine lets iowhy see |
+//! | [`style`] | width, colour, character set, and how to choose them |
+//! | [`table`] | a column is defined once: heading, unit, sentence, value |
+//! | [`human`], [`escape`] | numbers and names as a person can read and a terminal can bear |
+//! | [`reference`] | `docs/screen.md`, from the definitions of the columns |
+//!
+//! What does not belong here: figures (crate `iowhy-core`), printing and exit codes (the binary).
+#![forbid(unsafe_code)]
+
+pub mod check;
+pub mod escape;
+pub mod human;
+pub mod json;
+pub mod reference;
+pub mod style;
+pub mod table;
+pub mod text;

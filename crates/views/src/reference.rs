@@ -1,0 +1,47 @@
+//! `docs/screen.md`: every table and column of the screens, from their definitions.
+
+use crate::check::CHECK;
+use crate::table::{Definition, Room};
+use crate::text::{CODE_PATHS, CONTAINERS, DEVICES, FILES, ORIGINS, PROCESSES, STAGES};
+use std::fmt::Write as _;
+
+const OPENING: &str = "# What stands on iowhy's screens
+
+This page is made from the definitions of the columns; a test fails when it is not current.
+
+Numbers have three significant digits and a unit. `-` means that there was nothing to measure, `?`
+that it is not in the data, `≥` that some requests have not completed, so that it is at least this.
+On a narrow screen the columns with the highest number under \"leaves\" are left out first, those
+with 0 never; names take what is left.
+";
+
+/// The page.
+pub fn screen() -> String {
+    let mut page = OPENING.to_owned();
+    describe(&mut page, &DEVICES);
+    describe(&mut page, &STAGES);
+    [&PROCESSES, &CONTAINERS, &FILES, &ORIGINS, &CODE_PATHS]
+        .into_iter()
+        .for_each(|table| describe(&mut page, table));
+    describe(&mut page, &CHECK);
+    page
+}
+
+fn describe<R>(page: &mut String, table: &Definition<R>) {
+    let mut lines = format!("\n## {}\n\n{}\n\n", table.title, table.sentence);
+    lines.push_str("| column | unit | leaves | what it is |\n|---|---|---|---|\n");
+    for column in table.columns {
+        let leaves = match column.room {
+            Room::Rank(rank) => rank.to_string(),
+            Room::CutEnd | Room::CutMiddle | Room::Wrap => "shrinks".to_owned(),
+        };
+        // Writing to a String cannot fail.
+        writeln!(
+            lines,
+            "| {} | {} | {leaves} | {} |",
+            column.heading, column.unit, column.sentence
+        )
+        .unwrap_or(());
+    }
+    page.push_str(&lines);
+}

@@ -1,0 +1,233 @@
+//! The devices, with iostat's columns.
+
+use super::Screen;
+use crate::escape::escape;
+use crate::human;
+use crate::style::{Paint, Style};
+use crate::table::{Align, Cell, Column, Definition, Room};
+use iowhy_core::analysis::summary::{DeviceSummary, DirectionSummary};
+use iowhy_core::analysis::{Direction, Summary};
+
+/// Settings worth a place on the screen, in this order.
+const SETTINGS: &[&str] =
+    &["scheduler", "nr_requests", "read_ahead_kb", "wbt_lat_usec", "write_cache", "rotational"];
+
+type Value = fn(&DeviceSummary, &Style) -> Cell;
+
+const fn number(
+    heading: &'static str,
+    unit: &'static str,
+    rank: u8,
+    sentence: &'static str,
+    value: Value,
+) -> Column<DeviceSummary> {
+    let room = Room::Rank(rank);
+    Column { heading, unit, align: Align::Right, room, sentence, legend: "", value }
+}
+
+const fn explained(legend: &'static str, column: Column<DeviceSummary>) -> Column<DeviceSummary> {
+    Column { legend, ..column }
+}
+
+/// The devices.
+pub const DEVICES: Definition<DeviceSummary> = Definition {
+    title: "DEVICES",
+    sentence: "One row for each device that had requests, the one with the most time first. On a \
+               bio-based device (zram, device mapper) a row counts bios.",
+    columns: &[
+        Column {
+            heading: "DEVICES",
+            unit: "",
+            align: Align::Left,
+            room: Room::CutEnd,
+            sentence: "the kernel's name of the device",
+            legend: "",
+            value: |device, style| escape(&device.device, style).into_owned().into(),
+        },
+        number("r/s", "1/s", 0, "reads completed per second", |it, _| rate(it, Direction::Read)),
+        number("w/s", "1/s", 0, "writes completed per second", |it, _| rate(it, Direction::Write)),
+        number("f/s", "1/s", 4, "cache flushes completed per second", |it, _| {
+            rate(it, Direction::Flush)
+        }),
+        number("d/s", "1/s", 9, "discards completed per second", |it, _| {
+            rate(it, Direction::Discard)
+        }),
+        number("read/s", "bytes/s", 1, "bytes read per second", |it, _| bytes(it, Direction::Read)),
+        number("write/s", "bytes/s", 1, "bytes written per second", |it, _| {
+            bytes(it, Direction::Write)
+        }),
+        explained(
+            AWAIT_LEGEND,
+            number("r_await", "time", 2, AWAIT, |it, style| wait(it, Direction::Read, style)),
+        ),
+        explained(
+            AWAIT_LEGEND,
+            number("w_await", "time", 2, AWAIT, |it, style| wait(it, Direction::Write, style)),
+        ),
+        explained(
+            AWAIT_LEGEND,
+            number("f_await", "time", 8, AWAIT, |it, style| wait(it, Direction::Flush, style)),
+        ),
+        explained(
+            "mean queue length as in iostat; what has not completed is not in it",
+            number(
+                "aqu-sz",
+                "requests",
+                3,
+                "mean queue length as in iostat: the time that completed requests took, per \
+                 second; what has not completed is not in it",
+                |it, _| known(it.aqu_sz, human::rate, true),
+            ),
+        ),
+        explained(
+            "time with a request at the driver; a parallel device is not full at 100",
+            number(
+                "%util",
+                "%",
+                0,
+                "share of the time with at least one request at the driver, from issue to \
+                 completion, to the nanosecond (iostat's begins when a request is got and is \
+                 rounded to clock ticks); a device that works on many at once is not full at 100",
+                |it, _| known(it.util_share, human::percent, true),
+            ),
+        ),
+        number(
+            "in flight",
+            "requests",
+            6,
+            "requests that had not completed at the end",
+            |it, _| human::count(it.open_requests).into(),
+        ),
+        explained(
+            SEQUENTIAL_LEGEND,
+            number("%rseq", "%", 5, SEQUENTIAL, |it, _| sequential(it, Direction::Read)),
+        ),
+        explained(
+            SEQUENTIAL_LEGEND,
+            number("%wseq", "%", 5, SEQUENTIAL, |it, _| sequential(it, Direction::Write)),
+        ),
+        number("rareq-sz", "bytes", 7, "average size of a read", |it, _| size(it, Direction::Read)),
+        number("wareq-sz", "bytes", 7, "average size of a write", |it, _| {
+            size(it, Direction::Write)
+        }),
+        number("rrqm/s", "1/s", 10, "reads merged into others per second", |it, _| {
+            human::rate(it.directions[Direction::Read].merges_per_s).into()
+        }),
+        number("wrqm/s", "1/s", 10, "writes merged into others per second", |it, _| {
+            human::rate(it.directions[Direction::Write].merges_per_s).into()
+        }),
+        Column {
+            heading: "most of its time",
+            unit: "",
+            align: Align::Left,
+            room: Room::Rank(11),
+            sentence: "the process with most of the device's time, and its share in %",
+            legend: "",
+            value: top_process,
+        },
+    ],
+};
+
+const AWAIT: &str = "mean time from getting a request to completion, as in iostat; the wait for a \
+                     request (Q2G) is not in it; on bio-based devices from queueing";
+const AWAIT_LEGEND: &str = "mean time from G to C, as in iostat; Q2G is not in it";
+const SEQUENTIAL: &str = "share of bytes that begin where an earlier request of their stream (a \
+                          file's, else a process's) ended; streams may be interleaved";
+const SEQUENTIAL_LEGEND: &str = "bytes that begin where an earlier request of their stream ended";
+
+/// The devices, then how each is set up.
+pub(super) fn section(summary: &Summary, screen: &mut Screen) {
+    let shown = summary.devices.len().min(screen.style.rows * 2);
+    let (devices, others) = summary.devices.split_at(shown);
+    screen.table(&DEVICES, devices);
+    for device in devices.iter().take(screen.style.rows) {
+        let facts = facts(device, screen.style);
+        if !facts.is_empty() {
+            let name = escape(&device.device, screen.style);
+            screen.prose(&format!("{name}: {facts}"), 2, Paint::Faint);
+        }
+    }
+    if !others.is_empty() || summary.idle_devices > 0 {
+        let idle = summary.idle_devices;
+        let others = others.len();
+        let text = match (others, idle) {
+            (0, idle) => format!("idle devices: {idle}"),
+            (others, idle) => format!("devices not shown: {others}; idle: {idle}"),
+        };
+        screen.prose(&text, 2, Paint::Faint);
+    }
+}
+
+/// How a device is set up, as far as it is known.
+fn facts(device: &DeviceSummary, style: &Style) -> String {
+    let mut facts = Vec::new();
+    for setting in SETTINGS {
+        let value = device.settings.get(*setting).filter(|value| !value.is_empty());
+        facts.extend(value.and_then(|value| setting_in_words(setting, &escape(value, style))));
+    }
+    if device.bio_based {
+        facts.push("bio-based".to_owned());
+    }
+    if !device.below.is_empty() {
+        facts.push(format!("on {}", escape(&device.below.join(" "), style)));
+    }
+    if let Some(file) = &device.backing_file {
+        facts.push(format!("in {}", escape(file, style)));
+    }
+    let model = device.model.as_deref().map(str::trim).filter(|model| !model.is_empty());
+    facts.extend(model.map(|model| escape(model, style).into_owned()));
+    facts.extend(device.size_bytes.map(|size| human::bytes(size as f64)));
+    facts.join(", ")
+}
+
+fn setting_in_words(setting: &str, value: &str) -> Option<String> {
+    // The kernel lists all schedulers and marks the one in use: "none [mq-deadline] kyber".
+    let in_use = value.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+    match (setting, value) {
+        ("scheduler", _) => Some(format!("scheduler {}", in_use.map_or(value, |(name, _)| name))),
+        ("rotational", "1") => Some("rotational".to_owned()),
+        ("rotational", _) => None,
+        ("write_cache", _) => Some(value.to_owned()),
+        _ => Some(format!("{setting} {value}")),
+    }
+}
+
+/// A figure; `?` where it is not known although there were requests, `-` where there were none.
+fn known(figure: Option<f64>, show: fn(f64) -> String, requests: bool) -> Cell {
+    let absent = if requests { "?" } else { "-" };
+    figure.map_or_else(|| absent.to_owned(), show).into()
+}
+
+fn completed(figures: &DirectionSummary) -> bool {
+    figures.requests > figures.begun_before_requests
+}
+
+fn rate(device: &DeviceSummary, direction: Direction) -> Cell {
+    human::rate(device.directions[direction].requests_per_s).into()
+}
+
+fn bytes(device: &DeviceSummary, direction: Direction) -> Cell {
+    human::bytes(device.directions[direction].bytes_per_s).into()
+}
+
+fn wait(device: &DeviceSummary, direction: Direction, style: &Style) -> Cell {
+    let figures = &device.directions[direction];
+    match figures.await_ns {
+        Some(nanoseconds) => human::time(nanoseconds, style).into(),
+        None => known(None, human::rate, completed(figures)),
+    }
+}
+
+fn sequential(device: &DeviceSummary, direction: Direction) -> Cell {
+    known(device.directions[direction].sequential_share, human::percent, false)
+}
+
+fn size(device: &DeviceSummary, direction: Direction) -> Cell {
+    known(device.directions[direction].average_bytes, human::bytes, false)
+}
+
+fn top_process(device: &DeviceSummary, style: &Style) -> Cell {
+    let Some(row) = device.processes.first() else { return "-".to_owned().into() };
+    let name = super::usage::process_name(&row.subject, style);
+    format!("{name} {}", human::percent(row.usage.time_share)).into()
+}

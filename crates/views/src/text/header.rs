@@ -1,0 +1,214 @@
+//! The first lines: what was watched, what was lost and what watching cost; then whatever must be
+//! seen before any figure.
+
+use super::Screen;
+use crate::escape::{escape, width};
+use crate::human;
+use crate::style::{Paint, Style};
+use iowhy_core::analysis::summary::{DeviceSummary, ErrorCount};
+use iowhy_core::analysis::{Interval, Summary};
+
+/// Error numbers that block devices end requests with.
+const ERRORS: &[(i32, &str)] = &[
+    (-5, "EIO"),
+    (-6, "ENXIO"),
+    (-11, "EAGAIN"),
+    (-12, "ENOMEM"),
+    (-16, "EBUSY"),
+    (-19, "ENODEV"),
+    (-28, "ENOSPC"),
+    (-52, "EBADE"),
+    (-61, "ENODATA"),
+    (-62, "ETIME"),
+    (-67, "ENOLINK"),
+    (-84, "EILSEQ"),
+    (-95, "EOPNOTSUPP"),
+    (-110, "ETIMEDOUT"),
+    (-121, "EREMOTEIO"),
+];
+
+/// The first line, or more where it is too long.
+pub(super) fn header(summary: &Summary, screen: &mut Screen) {
+    let style = *screen.style;
+    let separator = style.either(" · ", " | ");
+    let mut line = String::new();
+    for (fact, paint) in facts(summary, &style) {
+        let needed = width(separator) + width(&fact);
+        if !line.is_empty() && visible(&line) + needed > style.columns() {
+            screen.line(&line);
+            line = "  ".to_owned();
+        } else if !line.is_empty() {
+            line.push_str(separator);
+        }
+        line.push_str(&style.paint(&fact, paint));
+    }
+    screen.line(&line);
+}
+
+fn facts(summary: &Summary, style: &Style) -> Vec<(String, Paint)> {
+    let (watch, environment) = (&summary.watch, &summary.environment);
+    let mut facts = vec![("iowhy".to_owned(), Paint::Heading)];
+    let mut fact = |text: String| facts.push((text, Paint::Plain));
+    if !environment.host.is_empty() {
+        fact(escape(&environment.host, style).into_owned());
+    }
+    if !environment.kernel.is_empty() {
+        fact(format!("Linux {}", escape(&environment.kernel, style)));
+    }
+    if !matches!(environment.source.as_str(), "" | "live" | "scripted") {
+        fact(format!("from {}", escape(&environment.source, style)));
+    }
+    fact(format!("watched {}", human::time(watch.duration_ns as f64, style)));
+    fact(plural(watch.requests, "request"));
+    let items = &summary.losses.items;
+    let details: u64 = items.iter().filter(|loss| !loss.requests).map(|loss| loss.count).sum();
+    let mut lost = format!("{} lost", human::count(watch.lost_requests));
+    if details > 0 {
+        lost.push_str(&format!(", {}", plural(details, "detail")));
+    }
+    facts.push((lost, if items.is_empty() { Paint::Plain } else { Paint::Alert }));
+    if let Some(share) = watch.cost_share {
+        facts.push((format!("cost {} % CPU", human::percent(share)), Paint::Plain));
+    }
+    facts
+}
+
+/// The columns of a line that may hold colours.
+fn visible(line: &str) -> usize {
+    let mut in_colour = false;
+    let plain: String = line
+        .chars()
+        .filter(|char| {
+            let part = in_colour || *char == '\x1b';
+            in_colour = part && *char != 'm';
+            !part
+        })
+        .collect();
+    width(&plain)
+}
+
+/// `1 request`, `13,920 requests`, `2 processes`.
+pub(super) fn plural(count: u64, noun: &str) -> String {
+    let ending = match (count, noun.ends_with('s')) {
+        (1, _) => "",
+        (_, true) => "es",
+        (_, false) => "s",
+    };
+    format!("{} {noun}{ending}", human::count(count))
+}
+
+/// What must be seen before any figure.
+pub(super) fn notes(summary: &Summary, screen: &mut Screen) {
+    let style = *screen.style;
+    let mut notes = Vec::new();
+    for loss in &summary.losses.items {
+        let (place, meaning) = (escape(&loss.place, &style), escape(&loss.meaning, &style));
+        notes.push(format!("lost: {} {meaning} ({place})", human::count(loss.count)));
+    }
+    if !summary.watch.finished {
+        notes.push("the watch was cut off: its recording has no end".to_owned());
+    }
+    notes.extend(summary.devices.iter().flat_map(|device| of_device(device, &style)));
+    notes.extend(changed_settings(summary, &style));
+    notes.extend(missing(summary));
+    for note in notes {
+        screen.prose(&format!("! {note}"), 0, Paint::Alert);
+    }
+    if summary.watch.requests == 0 {
+        screen.prose("- no request was seen", 0, Paint::Plain);
+    }
+    let filter = &summary.environment.filter;
+    if !filter.is_empty() {
+        screen.prose(&format!("- only what {} keeps", escape(filter, &style)), 0, Paint::Faint);
+    }
+    for limit in &summary.environment.limits {
+        screen.prose(&format!("- {}", escape(limit, &style)), 0, Paint::Faint);
+    }
+    if let Some(censored) = censored(summary) {
+        screen.prose(&format!("- {censored}"), 0, Paint::Faint);
+    }
+}
+
+fn of_device(device: &DeviceSummary, style: &Style) -> Vec<String> {
+    let name = escape(&device.device, style);
+    let mut notes = Vec::new();
+    if let Some(stalled) = device.stalled_ns {
+        let open = device.open_requests.max(device.kernel_in_flight_end.unwrap_or(0));
+        let age = device.oldest_open_ns.unwrap_or(stalled);
+        notes.push(format!(
+            "{name} stalls: {} in flight, the oldest for at least {}, and none completed in the \
+             last {}",
+            plural(open, "request"),
+            human::time(age as f64, style),
+            human::time(stalled as f64, style),
+        ));
+    }
+    let failed: u64 = device.errors.iter().map(|count| count.requests).sum();
+    if failed > 0 {
+        let errors: Vec<String> = device.errors.iter().map(error).collect();
+        notes.push(format!("{name}: {} failed: {}", plural(failed, "request"), errors.join(", ")));
+    }
+    let requeues: u64 = device.directions.0.iter().map(|direction| direction.requeues).sum();
+    if requeues > 0 {
+        notes.push(format!("{name}: the driver gave requests back {requeues} times"));
+    }
+    for unlinked in &device.unlinked {
+        notes.push(format!(
+            "{name}: {} may be counted twice, here and on the device above: {}",
+            plural(unlinked.requests, "request"),
+            escape(&unlinked.reason, style),
+        ));
+    }
+    notes
+}
+
+fn error(count: &ErrorCount) -> String {
+    let name = ERRORS.iter().find(|(number, _)| *number == count.error).map(|(_, name)| *name);
+    let name = name.map_or_else(|| format!("error {}", count.error), str::to_owned);
+    format!("{name} {}", human::count(count.requests))
+}
+
+fn changed_settings(summary: &Summary, style: &Style) -> Vec<String> {
+    let note = |change: &iowhy_core::analysis::summary::ChangedSetting| {
+        format!(
+            "{} {} changed during the watch: {} {} {}",
+            escape(change.device.as_deref().unwrap_or("setting"), style),
+            escape(&change.setting, style),
+            escape(&change.before, style),
+            style.either("→", "->"),
+            escape(&change.after, style),
+        )
+    };
+    summary.changed_settings.iter().map(note).collect()
+}
+
+/// What the source knows nothing about, so that nobody reads its absence as zero.
+fn missing(summary: &Summary) -> Option<String> {
+    if summary.watch.requests == 0 {
+        return None;
+    }
+    let intervals = summary.devices.iter().flat_map(|device| &device.directions.0);
+    let queueing = intervals.clone().any(|it| it.intervals[Interval::Q2c].is_some());
+    let completed = intervals.clone().any(|it| it.requests > it.begun_before_requests);
+    let missing = [
+        ("queueing (time is from the issue)", completed && !queueing),
+        ("processes", summary.processes.is_absent()),
+        ("containers", summary.containers.is_absent()),
+        ("files", summary.files.is_absent()),
+        ("code paths", summary.code_paths.sampled_requests == 0),
+    ];
+    let names: Vec<&str> = missing.iter().filter(|it| it.1).map(|it| it.0).collect();
+    (!names.is_empty()).then(|| format!("not in the data: {}", names.join(", ")))
+}
+
+fn censored(summary: &Summary) -> Option<String> {
+    let (open, begun) = (summary.watch.open_requests, summary.watch.begun_before_requests);
+    if open + begun == 0 {
+        return None;
+    }
+    Some(format!(
+        "in flight when the watch ended: {}; when it began: {}; neither is in percentiles and averages",
+        human::count(open),
+        human::count(begun),
+    ))
+}

@@ -1,0 +1,125 @@
+//! The first screen: what was watched, what to look at, then devices, stages, latencies and who and
+//! what the time went to.
+//!
+//! Every section is a function from the summary to lines; what a section shows is a
+//! [`Definition`] of columns.
+
+mod devices;
+mod header;
+mod latency;
+mod paths;
+mod stages;
+mod usage;
+
+use crate::style::{Paint, Style};
+use crate::table::{Definition, Drawn, draw_together, wrap};
+use iowhy_core::analysis::Summary;
+
+pub use devices::DEVICES;
+pub use paths::CODE_PATHS;
+pub use stages::{STAGES, StageRow};
+pub use usage::{CONTAINERS, FILES, ORIGINS, PROCESSES, UsageRow};
+
+/// The first screen, in lines that end with a newline.
+pub fn render(summary: &Summary, style: &Style) -> String {
+    let mut screen = Screen::new(style);
+    header::header(summary, &mut screen);
+    header::notes(summary, &mut screen);
+    devices::section(summary, &mut screen);
+    stages::section(summary, &mut screen);
+    latency::section(summary, &mut screen);
+    usage::sections(summary, &mut screen);
+    paths::section(summary, &mut screen);
+    screen.legend();
+    screen.text
+}
+
+/// A screen in the making.
+struct Screen<'a> {
+    style: &'a Style,
+    text: String,
+    explained: Vec<(&'static str, &'static str)>,
+    left_out: Vec<&'static str>,
+}
+
+impl Screen<'_> {
+    fn new(style: &Style) -> Screen<'_> {
+        Screen { style, text: String::new(), explained: Vec::new(), left_out: Vec::new() }
+    }
+
+    fn line(&mut self, line: &str) {
+        self.text.push_str(line.trim_end());
+        self.text.push('\n');
+    }
+
+    /// An empty line, except at the top and after another.
+    fn gap(&mut self) {
+        if !self.text.is_empty() && !self.text.ends_with("\n\n") {
+            self.text.push('\n');
+        }
+    }
+
+    /// Text that begins after `indent` spaces and goes on after two more.
+    fn prose(&mut self, text: &str, indent: usize, paint: Paint) {
+        let columns = self.style.columns() - indent - 2;
+        for (index, line) in wrap(text, columns).iter().enumerate() {
+            let before = " ".repeat(if index == 0 { indent } else { indent + 2 });
+            let painted = self.style.paint(line, paint);
+            self.line(&format!("{before}{painted}"));
+        }
+    }
+
+    /// A table as a section of its own; nothing without rows.
+    fn table<R>(&mut self, definition: &Definition<R>, rows: &[R]) {
+        self.tables(&[(definition, rows)]);
+    }
+
+    /// Tables with columns in common, as sections that stand below each other; nothing for one
+    /// without rows.
+    fn tables<R>(&mut self, tables: &[(&Definition<R>, &[R])]) {
+        for drawn in draw_together(tables, self.style) {
+            self.remember(&drawn);
+            self.gap();
+            drawn.lines().for_each(|line| self.line(&line));
+        }
+    }
+
+    /// Keeps what the legend has to say about a table.
+    fn remember(&mut self, drawn: &Drawn) {
+        for explained in &drawn.explained {
+            self.explain(*explained);
+        }
+        for heading in &drawn.left_out {
+            if !self.left_out.contains(heading) {
+                self.left_out.push(heading);
+            }
+        }
+    }
+
+    /// Keeps a heading and its sentence for the legend.
+    fn explain(&mut self, explained: (&'static str, &'static str)) {
+        if !self.explained.contains(&explained) {
+            self.explained.push(explained);
+        }
+    }
+
+    /// What the figures are, as far as their headings may mislead; and what a wider screen shows.
+    fn legend(&mut self) {
+        self.gap();
+        let mut explained = std::mem::take(&mut self.explained);
+        let anything = !explained.is_empty();
+        while let Some((heading, sentence)) = explained.first().copied() {
+            let same = explained.iter().filter(|it| it.1 == sentence && it.0 != heading);
+            let headings = same.fold(heading.to_owned(), |all, it| format!("{all} {}", it.0));
+            explained.retain(|it| it.1 != sentence);
+            self.prose(&format!("{headings}: {}", self.style.own(sentence)), 0, Paint::Faint);
+        }
+        if anything {
+            self.prose("-: there was none; ?: not in the data", 0, Paint::Faint);
+        }
+        if !self.left_out.is_empty() {
+            let headings = self.left_out.join(", ");
+            self.prose(&format!("on a wider screen: {headings}"), 0, Paint::Faint);
+        }
+    }
+}

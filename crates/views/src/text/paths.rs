@@ -1,0 +1,107 @@
+//! Code paths: which functions asked for the requests.
+
+use super::Screen;
+use super::header::plural;
+use super::usage::{REQUESTS, TIME, TIME_SHARE, UsageRow, rows};
+use crate::escape::escape;
+use crate::human;
+use crate::style::{Paint, Style};
+use crate::table::{Align, Column, Definition, Room};
+use iowhy_core::analysis::Summary;
+use iowhy_core::analysis::summary::CodePathRow;
+
+/// Beginnings of functions that every request goes through, so that they tell nothing.
+const PLUMBING: &[&str] = &[
+    "submit_bio",
+    "__submit_bio",
+    "blk_",
+    "__blk_",
+    "bio_",
+    "iomap_submit",
+    "entry_SYSCALL",
+    "do_syscall_64",
+    "x64_sys_call",
+    "invoke_syscall",
+    "el0",
+    "do_el0",
+    "ret_from_fork",
+    "asm_",
+    "io_schedule",
+    "schedule",
+    "__schedule",
+];
+
+/// Code paths.
+pub const CODE_PATHS: Definition<UsageRow> = Definition {
+    title: "CODE PATHS",
+    sentence: "Which functions asked for requests, most time first: origin, process, then \
+               functions from the innermost of the kernel to the outermost of the program. \
+               Estimated from the requests of which a stack was taken.",
+    columns: &[
+        Column {
+            heading: "CODE PATHS",
+            unit: "",
+            align: Align::Left,
+            room: Room::Wrap,
+            sentence: "callee < caller; functions that every request goes through are left out; \
+                       … where the stack is not complete",
+            legend: "callee < caller, estimated from stacks; … where one is not complete",
+            value: |row, _| crate::table::Cell {
+                text: row.name.clone(),
+                paint: if row.rest { Paint::Faint } else { Paint::Plain },
+            },
+        },
+        TIME,
+        Column { sentence: "share of the time that the stacks stand for", ..TIME_SHARE },
+        REQUESTS,
+    ],
+};
+
+pub(super) fn section(summary: &Summary, screen: &mut Screen) {
+    let paths = &summary.code_paths;
+    if paths.sampled_requests == 0 {
+        return;
+    }
+    let style = *screen.style;
+    let rows = rows(&paths.table, &style, |row| (path(row, &style), None));
+    screen.table(&CODE_PATHS, &rows);
+    if paths.sampled_requests < paths.represented_requests {
+        let text = format!(
+            "estimated: {} of {} had a stack taken",
+            human::count(paths.sampled_requests),
+            plural(paths.represented_requests, "request"),
+        );
+        screen.prose(&text, 2, Paint::Faint);
+    }
+}
+
+/// `metadata, java: xfs_lookup < vfs_statx < lstat0`.
+fn path(row: &CodePathRow, style: &Style) -> String {
+    let mut functions = telling(&row.kernel);
+    if !row.kernel.is_empty() && !row.kernel_complete {
+        functions.push(style.either("…", "..."));
+    }
+    functions.extend(row.user.iter().map(String::as_str));
+    if !row.user.is_empty() && !row.user_complete {
+        functions.push(style.either("…", "..."));
+    }
+    let functions: Vec<_> = functions.into_iter().map(|name| escape_name(name, style)).collect();
+    let process = row.process.as_deref().map(|name| format!(", {}", escape(name, style)));
+    let functions = match functions.is_empty() {
+        true => "(functions not known)".to_owned(),
+        false => functions.join(" < "),
+    };
+    format!("{}{}: {functions}", row.origin.word(), process.unwrap_or_default())
+}
+
+fn escape_name(name: &str, style: &Style) -> String {
+    if name == "…" { name.to_owned() } else { escape(name, style).into_owned() }
+}
+
+/// The functions that tell something; all of them where none does.
+fn telling(functions: &[String]) -> Vec<&str> {
+    let is_plumbing = |name: &&str| PLUMBING.iter().any(|begin| name.starts_with(begin));
+    let all = functions.iter().map(String::as_str);
+    let telling: Vec<&str> = all.clone().filter(|name| !is_plumbing(name)).collect();
+    if telling.is_empty() { all.collect() } else { telling }
+}

@@ -1,0 +1,172 @@
+//! Where a request's time goes on its way through the block layer.
+
+use super::Screen;
+use crate::escape::escape;
+use crate::human;
+use crate::style::{Paint, Style};
+use crate::table::{Align, Cell, Column, Definition, Room};
+use iowhy_core::analysis::summary::{Bucket, DirectionSummary, Stage};
+use iowhy_core::analysis::{Interval, Summary};
+
+/// A stage with a smaller share of the time than this has no row.
+const LEAST_SHARE: f64 = 0.01;
+
+/// A row of [`STAGES`].
+#[derive(Clone, PartialEq, Debug)]
+pub struct StageRow {
+    /// The device and the direction, escaped; empty below the first row of a group.
+    pub group: String,
+    /// The stage.
+    pub interval: Interval,
+    /// Its figures.
+    pub stage: Stage,
+}
+
+/// The stages of requests.
+pub const STAGES: Definition<StageRow> = Definition {
+    title: "STAGES",
+    sentence: "For each device and direction the stages that its requests went through, and the \
+               whole (Q2C). Stages with less than 1 % of the time are left out. Only requests of \
+               which the watch saw the whole life count.",
+    columns: &[
+        Column {
+            heading: "STAGES",
+            unit: "",
+            align: Align::Left,
+            room: Room::CutEnd,
+            sentence: "the device and the direction",
+            legend: "",
+            value: |row, _| row.group.clone().into(),
+        },
+        Column {
+            heading: "from-to",
+            unit: "",
+            align: Align::Left,
+            room: Room::Rank(0),
+            sentence: "the stage: Q queued, G got a request, I inserted into the scheduler, D \
+                       issued to the driver, C completed",
+            legend: "Q queued, G got a request, I in the scheduler, D at the driver, C completed; \
+                     stages below 1 % are left out",
+            value: |row, _| row.interval.word().to_uppercase().into(),
+        },
+        Column {
+            heading: "is spent in",
+            unit: "",
+            align: Align::Left,
+            room: Room::Rank(3),
+            sentence: "what the time between the two is spent in",
+            legend: "",
+            value: |row, _| place(row.interval).to_owned().into(),
+        },
+        number("requests", "requests", 4, "requests of which the stage is known", |row, _| {
+            human::count(row.stage.requests).into()
+        }),
+        number("p50", "time", 0, "half of the requests took at most this", |row, style| {
+            human::time(row.stage.p50_ns as f64, style).into()
+        }),
+        number("p99", "time", 0, "99 % of the requests took at most this", |row, style| {
+            human::time(row.stage.p99_ns as f64, style).into()
+        }),
+        number("p99.9", "time", 5, "99.9 % of the requests took at most this", |row, style| {
+            human::time(row.stage.p999_ns as f64, style).into()
+        }),
+        number("max", "time", 1, "the longest", |row, style| {
+            human::time(row.stage.max_ns as f64, style).into()
+        }),
+        number("%Q2C", "%", 2, "the stage's share of all the time of these requests", |row, _| {
+            row.stage.q2c_share.map_or_else(|| "?".to_owned(), human::percent).into()
+        }),
+    ],
+};
+
+const fn number(
+    heading: &'static str,
+    unit: &'static str,
+    rank: u8,
+    sentence: &'static str,
+    value: fn(&StageRow, &Style) -> Cell,
+) -> Column<StageRow> {
+    let room = Room::Rank(rank);
+    Column { heading, unit, align: Align::Right, room, sentence, legend: "", value }
+}
+
+fn place(interval: Interval) -> &'static str {
+    match interval {
+        Interval::Q2g => "tags, wbt",
+        Interval::G2i => "plug",
+        Interval::I2d => "scheduler",
+        Interval::G2d => "dispatch",
+        Interval::Q2d => "before the device",
+        Interval::D2c => "device",
+        Interval::Q2c => "the whole",
+    }
+}
+
+/// A device and a direction that have latencies.
+pub(super) struct Group<'a> {
+    pub name: String,
+    pub figures: &'a DirectionSummary,
+}
+
+impl Group<'_> {
+    /// The time of its requests, as far as it is known.
+    fn time_ns(&self) -> u64 {
+        let known = [Interval::Q2c, Interval::D2c].map(|at| self.figures.intervals[at]);
+        known.iter().flatten().next().map_or(0, |stage| stage.sum_ns)
+    }
+
+    /// Q2C by length, or D2C where that is all that is known.
+    pub fn histogram(&self) -> (&[Bucket], Interval) {
+        match self.figures.q2c_histogram.as_slice() {
+            [] => (&self.figures.d2c_histogram, Interval::D2c),
+            whole => (whole, Interval::Q2c),
+        }
+    }
+}
+
+/// The groups with the most time, and how many others there are.
+pub(super) fn groups<'a>(summary: &'a Summary, style: &Style) -> (Vec<Group<'a>>, usize) {
+    let mut groups = Vec::new();
+    for device in &summary.devices {
+        for (direction, figures) in device.directions.iter() {
+            let name = format!("{} {}", escape(&device.device, style), direction.word());
+            let group = Group { name, figures };
+            if group.time_ns() > 0 {
+                groups.push(group);
+            }
+        }
+    }
+    groups.sort_by_key(|group| std::cmp::Reverse(group.time_ns()));
+    let others = groups.len().saturating_sub(style.rows + 1);
+    groups.truncate(style.rows + 1);
+    (groups, others)
+}
+
+pub(super) fn section(summary: &Summary, screen: &mut Screen) {
+    let (groups, others) = groups(summary, screen.style);
+    let rows: Vec<StageRow> = groups.iter().flat_map(rows).collect();
+    screen.table(&STAGES, &rows);
+    if others > 0 {
+        screen.prose(&format!("devices and directions not shown: {others}"), 2, Paint::Faint);
+    }
+}
+
+fn rows(group: &Group) -> Vec<StageRow> {
+    let intervals = &group.figures.intervals;
+    let split = [Interval::Q2g, Interval::I2d, Interval::G2d];
+    let is_split = split.iter().any(|at| intervals[*at].is_some());
+    let worth = |interval: Interval, stage: &Stage| match interval {
+        Interval::Q2c => true,
+        Interval::Q2d if is_split => false,
+        _ => stage.q2c_share.is_none_or(|share| share >= LEAST_SHARE),
+    };
+    let known = intervals.iter().filter_map(|(at, stage)| Some((at, (*stage)?)));
+    let mut rows: Vec<StageRow> = known
+        .filter(|(interval, stage)| worth(*interval, stage))
+        .map(|(interval, stage)| StageRow { group: String::new(), interval, stage })
+        .collect();
+    if let Some(first) = rows.first_mut() {
+        first.group.clone_from(&group.name);
+    }
+    rows
+}

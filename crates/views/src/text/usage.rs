@@ -1,0 +1,265 @@
+//! Who and what the time went to: processes, containers, files, origins.
+
+use super::Screen;
+use crate::escape::escape;
+use crate::human;
+use crate::style::{Paint, Style};
+use crate::table::{Align, Cell, Column, Definition, Room};
+use iowhy_core::analysis::Summary;
+use iowhy_core::analysis::summary::{FileRow, ProcessRow, ProgramRow, Table, Usage};
+
+/// Rows that a table has only for their bytes.
+const BY_BYTES: usize = 2;
+/// Reasons for what belongs to none that a table shows.
+const REASONS: usize = 3;
+
+/// A row of a table of what each used.
+#[derive(Clone, PartialEq, Debug)]
+pub struct UsageRow {
+    /// Which it is, escaped.
+    pub name: String,
+    /// What it used.
+    pub usage: Usage,
+    /// Share of its reads and writes that are sequential, where that is counted.
+    pub sequential_share: Option<f64>,
+    /// Whether it is none of the things that the table is about, but what is left of them.
+    pub rest: bool,
+}
+
+const fn name(heading: &'static str, room: Room, sentence: &'static str) -> Column<UsageRow> {
+    Column {
+        heading,
+        unit: "",
+        align: Align::Left,
+        room,
+        sentence,
+        legend: "",
+        value: |row, _| Cell {
+            text: row.name.clone(),
+            paint: if row.rest { Paint::Faint } else { Paint::Plain },
+        },
+    }
+}
+
+const fn number(
+    heading: &'static str,
+    unit: &'static str,
+    rank: u8,
+    sentence: &'static str,
+    value: fn(&UsageRow, &Style) -> Cell,
+) -> Column<UsageRow> {
+    let room = Room::Rank(rank);
+    Column { heading, unit, align: Align::Right, room, sentence, legend: "", value }
+}
+
+/// Time; where some of it is a lower bound, it says so.
+pub(super) const TIME: Column<UsageRow> = Column {
+    legend: "sum of Q2C, split by bytes over files and owners; ≥ if some have not completed",
+    ..number(
+        "time",
+        "time",
+        1,
+        "Q2C of all its requests; they overlap, so that it may exceed the watch; split by bytes \
+         where a request has several files or owners; ≥ where some have not completed",
+        |row, style| {
+            let bound = if row.usage.open_requests > 0 { style.either("≥", ">=") } else { "" };
+            format!("{bound}{}", human::time(row.usage.all_time_ns() as f64, style)).into()
+        },
+    )
+};
+pub(super) const TIME_SHARE: Column<UsageRow> =
+    number("%time", "%", 0, "share of the time of all requests", |row, _| {
+        human::percent(row.usage.time_share).into()
+    });
+const BYTES: Column<UsageRow> =
+    number("bytes", "bytes", 2, "bytes of its requests that completed", |row, _| {
+        human::bytes(row.usage.bytes as f64).into()
+    });
+const BYTES_SHARE: Column<UsageRow> =
+    number("%bytes", "%", 4, "share of the bytes of all requests", |row, _| {
+        human::percent(row.usage.bytes_share).into()
+    });
+pub(super) const REQUESTS: Column<UsageRow> = number(
+    "requests",
+    "requests",
+    5,
+    "requests that completed, in part or wholly its own",
+    |row, _| human::count(row.usage.requests).into(),
+);
+const MIX: Column<UsageRow> = Column {
+    align: Align::Left,
+    legend: "% of requests: read, write, flush, discard, other",
+    ..number(
+        "mix",
+        "%",
+        3,
+        "share of its requests that read (r), write (w), flush (f), discard (d) or do anything \
+         else (o)",
+        |row, _| mix(&row.usage).into(),
+    )
+};
+const SEQUENTIAL: Column<UsageRow> = number(
+    "%seq",
+    "%",
+    6,
+    "share of its reads and writes at the sector where an earlier one of the same stream ended",
+    |row, _| row.sequential_share.map_or_else(|| "-".to_owned(), human::percent).into(),
+);
+
+/// Processes.
+pub const PROCESSES: Definition<UsageRow> = Definition {
+    title: "PROCESSES",
+    sentence: "Processes by name, most time first. A process is charged with the data that it \
+               dirtied, not the kernel thread that writes it back; data dirtied before the watch \
+               has no owner.",
+    columns: &[
+        name(
+            "PROCESSES",
+            Room::CutEnd,
+            "the name; the number, or × how many there are; the container",
+        ),
+        TIME,
+        TIME_SHARE,
+        BYTES,
+        BYTES_SHARE,
+        MIX,
+        REQUESTS,
+    ],
+};
+
+/// Containers.
+pub const CONTAINERS: Definition<UsageRow> = Definition {
+    title: "CONTAINERS",
+    sentence: "Containers and systemd units, else cgroups; most time first.",
+    columns: &[
+        name("CONTAINERS", Room::CutEnd, "the container or unit, else the path of the cgroup"),
+        TIME,
+        TIME_SHARE,
+        BYTES,
+        BYTES_SHARE,
+        MIX,
+        REQUESTS,
+    ],
+};
+
+/// Files.
+pub const FILES: Definition<UsageRow> = Definition {
+    title: "FILES",
+    sentence: "Files, most time first.",
+    columns: &[
+        name("FILES", Room::CutMiddle, "the path as seen from the root mount"),
+        TIME,
+        TIME_SHARE,
+        BYTES,
+        BYTES_SHARE,
+        MIX,
+        REQUESTS,
+        SEQUENTIAL,
+    ],
+};
+
+/// Origins.
+pub const ORIGINS: Definition<UsageRow> = Definition {
+    title: "ORIGINS",
+    sentence: "Why the requests exist, most time first.",
+    columns: &[
+        name(
+            "ORIGINS",
+            Room::CutEnd,
+            "read, readahead, write, writeback, journal, metadata, flush …",
+        ),
+        TIME,
+        TIME_SHARE,
+        BYTES,
+        BYTES_SHARE,
+        MIX,
+        REQUESTS,
+    ],
+};
+
+/// The tables that have something to tell.
+pub(super) fn sections(summary: &Summary, screen: &mut Screen) {
+    let style = *screen.style;
+    let processes = rows(&summary.programs, &style, |row| (program_name(row, &style), None));
+    let containers = rows(&summary.containers, &style, |row| {
+        (escape(&row.container, &style).into_owned(), None)
+    });
+    let files = rows(&summary.files, &style, |row| (file_name(row, &style), row.sequential_share));
+    let origins = rows(&summary.origins, &style, |row| (row.origin.word().to_owned(), None));
+    screen.tables(&[
+        (&PROCESSES, &processes),
+        (&CONTAINERS, &containers),
+        (&FILES, &files),
+        (&ORIGINS, &origins),
+    ]);
+}
+
+/// The rows of a table that a screen shows: the largest, the others, and what belongs to none;
+/// no rows where the source knows nothing of such things.
+pub(super) fn rows<R: Clone>(
+    table: &Table<R>,
+    style: &Style,
+    name: impl Fn(&R) -> (String, Option<f64>),
+) -> Vec<UsageRow> {
+    if table.is_absent() {
+        return Vec::new();
+    }
+    let top = table.top(style.rows, BY_BYTES, REASONS);
+    let rest =
+        |name: String, usage: Usage| UsageRow { name, usage, sequential_share: None, rest: true };
+    let named = top.rows.into_iter().map(|row| {
+        let (name, sequential_share) = name(&row.subject);
+        UsageRow { name, usage: row.usage, sequential_share, rest: false }
+    });
+    let mut rows: Vec<UsageRow> = named.collect();
+    if top.others.count > 0 {
+        let count = human::count(top.others.count);
+        rows.push(rest(format!("({count} others)"), top.others.usage));
+    }
+    let unknown = top.unknown.into_iter();
+    rows.extend(unknown.map(|row| rest(format!("({})", escape(&row.reason, style)), row.usage)));
+    rows
+}
+
+fn mix(usage: &Usage) -> String {
+    if usage.requests == 0 {
+        return "-".to_owned();
+    }
+    let mut shares: Vec<(u64, &str)> = usage
+        .directions
+        .iter()
+        .filter(|(_, flow)| flow.requests > 0)
+        .map(|(direction, flow)| (flow.requests, &direction.word()[..1]))
+        .collect();
+    shares.sort_by_key(|(requests, _)| std::cmp::Reverse(*requests));
+    let share = |requests: u64| (requests as f64 * 100.0 / usage.requests as f64).round();
+    let texts = shares.iter().map(|(requests, letter)| format!("{letter}{}", share(*requests)));
+    texts.collect::<Vec<_>>().join(" ")
+}
+
+fn program_name(row: &ProgramRow, style: &Style) -> String {
+    let which = match row.pid {
+        Some(pid) => pid.to_string(),
+        None => format!("{}{}", style.either("×", "x"), human::count(row.processes)),
+    };
+    with_container(&row.process, &which, row.container.as_deref(), style)
+}
+
+/// `java (30603, jenkins.service)`.
+pub(super) fn process_name(row: &ProcessRow, style: &Style) -> String {
+    let which = row.pid.map_or_else(|| "?".to_owned(), |pid| pid.to_string());
+    with_container(&row.process, &which, row.container.as_deref(), style)
+}
+
+fn with_container(name: &str, which: &str, container: Option<&str>, style: &Style) -> String {
+    let name = if name.is_empty() { "?".into() } else { escape(name, style) };
+    match container.filter(|container| !container.is_empty()) {
+        Some(container) => format!("{name} ({which}, {})", escape(container, style)),
+        None => format!("{name} ({which})"),
+    }
+}
+
+fn file_name(row: &FileRow, style: &Style) -> String {
+    let path = escape(&row.file, style);
+    if row.deleted { format!("{path} (deleted)") } else { path.into_owned() }
+}

@@ -1,0 +1,6 @@
+//! Screens and JSON of watches whose right answers are known.
+#![allow(clippy::unwrap_used, reason = "a test may panic, in its helpers too")]
+
+mod json;
+mod scenes;
+mod screens;

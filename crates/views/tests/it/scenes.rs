@@ -1,0 +1,226 @@
+//! Watches written by hand, as somebody on call meets them.
+
+use iowhy_core::model::environment::{Cost, Device};
+use iowhy_core::model::{Operation, Origin, Status};
+use iowhy_core::script::Script;
+use std::collections::BTreeMap;
+
+pub const US: u64 = 1_000;
+pub const MS: u64 = 1_000_000;
+pub const S: u64 = 1_000_000_000;
+
+fn settings(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+fn disk(name: &str, scheduler: &str, model: &str) -> Device {
+    let settings = settings(&[
+        ("scheduler", scheduler),
+        ("nr_requests", "64"),
+        ("read_ahead_kb", "128"),
+        ("rotational", "0"),
+        ("write_cache", "write back"),
+    ]);
+    Device {
+        name: name.into(),
+        bytes: 500 << 30,
+        model: Some(model.into()),
+        settings_start: settings.clone(),
+        settings_end: settings,
+        ..Device::default()
+    }
+}
+
+/// A small generator of numbers, the same every time.
+pub struct Dice(u64);
+
+impl Dice {
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (self.0 >> 33) % limit
+    }
+}
+
+pub fn dice() -> Dice {
+    Dice(7)
+}
+
+/// A disk usage monitor walks over inodes while a database commits and pages are written back.
+pub fn jenkins() -> Script {
+    let mut script = Script::new(10);
+    let environment = &mut script.environment;
+    environment.devices = vec![
+        disk("xvdj", "none [mq-deadline] kyber", "Elastic Block Store"),
+        disk("nvme0n1", "[none] mq-deadline", "Samsung SSD 980 PRO"),
+        disk("sda", "[none]", ""),
+    ];
+    environment.cost = Cost { cpu_ns: 90 * MS, bpf_ns: Some(30 * MS), cpus: 4, ..Cost::default() };
+    script.process(30603, "java", "/system.slice/jenkins.service", "jenkins.service");
+    script.process(944, "nginx", "/system.slice/nginx.service", "nginx.service");
+    script.process(812, "postgres", "/system.slice/postgresql.service", "postgresql.service");
+    script.process(813, "postgres", "/system.slice/postgresql.service", "postgresql.service");
+    inode_reads(&mut script);
+    commits(&mut script);
+    writeback(&mut script);
+    script
+}
+
+fn inode_reads(script: &mut Script) {
+    let mut dice = dice();
+    let kernel = ["submit_bio", "xfs_buf_read_map", "xfs_imap_to_bp", "xfs_lookup", "vfs_statx"];
+    for index in 0..13_910 {
+        let at = (index * 719 * US) as i64;
+        let slow = if index % 40 == 0 { 9 * MS + dice.below(6 * MS) } else { 0 };
+        script
+            .read("xvdj", 4096)
+            .by(30603, "java")
+            .at(at)
+            .sector(dice.below(1 << 28) * 8)
+            .cgroup("/system.slice/jenkins.service", "jenkins.service")
+            .origin(Origin::Metadata)
+            .part(Err("file system metadata (inodes)"), 4096, Ok((30603, "java")))
+            .scheduled(
+                400,
+                900,
+                8 * US + dice.below(20 * US),
+                380 * US + dice.below(240 * US) + slow,
+            )
+            .stacks(&kernel, &["UnixNativeDispatcher.lstat0", "DiskUsageMonitor.walk"], 1)
+            .add();
+    }
+}
+
+fn commits(script: &mut Script) {
+    let mut dice = dice();
+    for index in 0..2_000 {
+        let at = (index * 5 * MS) as i64;
+        let wal =
+            script.write("nvme0n1", 8192).by(812, "postgres").at(at).sector(9_000 + index * 16);
+        wal.cgroup("/system.slice/postgresql.service", "postgresql.service")
+            .file("/var/lib/postgresql/15/main/pg_wal/000000010000000000000042")
+            .direct(200, 700, 21 * US + dice.below(9 * US))
+            .add();
+        let flush = script.request("nvme0n1", Operation::Flush).by(812, "postgres");
+        let flush = flush.cgroup("/system.slice/postgresql.service", "postgresql.service");
+        flush.at(at + 40_000).direct(150, 300, 610 * US + dice.below(200 * US)).add();
+        if index % 2 == 0 {
+            let read = script.read("nvme0n1", 8192).by(813, "postgres").at(at + 900_000);
+            read.sector(dice.below(1 << 29))
+                .cgroup("/system.slice/postgresql.service", "postgresql.service")
+                .file("/var/lib/postgresql/15/main/base/16384/24601")
+                .direct(180, 500, 74 * US + dice.below(30 * US))
+                .stacks(
+                    &["submit_bio", "ext4_mpage_readpages", "filemap_get_pages", "vfs_read"],
+                    &["pread64", "FileRead", "mdread", "ReadBuffer_common"],
+                    2,
+                )
+                .add();
+        }
+    }
+}
+
+fn writeback(script: &mut Script) {
+    for index in 0..120 {
+        let log = format!("/var/log/nginx/access-{}.log", index % 30);
+        let write = script.write("nvme0n1", 65_536).by(77, "kworker/u8:3");
+        write
+            .at((4 * S + index * 2 * MS) as i64)
+            .sector(500_000 + index * 4096)
+            .origin(Origin::Writeback)
+            .part(Ok(&log), 49_152, Ok((944, "nginx")))
+            .owner_cgroup("/system.slice/nginx.service")
+            .part(Ok("/var/tmp/upload"), 16_384, Err("dirtied before the watch"))
+            .direct(900, 2 * US, 140 * US)
+            .add();
+    }
+}
+
+/// A path to the storage is gone: nothing completes since before the watch.
+pub fn hung() -> Script {
+    let mut script = Script::new(10);
+    script.environment.devices = vec![
+        Device {
+            in_flight_start: Some((0, 2)),
+            in_flight_end: Some((1, 2)),
+            ..disk("sdc", "[none]", "")
+        },
+        Device {
+            in_flight_start: Some((32, 0)),
+            in_flight_end: Some((32, 0)),
+            stat_start: vec![5; 17],
+            stat_end: vec![5; 17],
+            ..disk("sdd", "[none]", "")
+        },
+    ];
+    for index in 0..2 {
+        let write = script.write("sdc", 4096).by(4100, "mysqld").at(-(60 * S as i64) + index);
+        write.file("/srv/mysql/ibdata1").status(Status::BegunBefore).add();
+    }
+    let read = script.read("sdc", 16_384).by(5100, "ls").at(3 * S as i64);
+    read.file("/srv/mysql").status(Status::InFlight).add();
+    let failed = script.read("sda", 4096).by(1, "systemd").at(S as i64).file("/etc/fstab");
+    failed.direct(0, 900, 31 * MS).error(-5).add();
+    script
+}
+
+/// What an old capture of issues and completions knows.
+pub fn imported() -> Script {
+    let mut script = Script::new(30);
+    script.environment.host = String::new();
+    script.environment.kernel = String::new();
+    script.environment.source = "blktrace".into();
+    let mut dice = dice();
+    for index in 0..2_500 {
+        let at = (index * 11 * MS) as i64;
+        let operation = if index % 3 == 0 { Operation::Write } else { Operation::Read };
+        let request = script.request("sdb", operation).bytes(32_768).sector(dice.below(1 << 20));
+        request.at(at).issued(200 * US + dice.below(4 * MS)).add();
+    }
+    script.environment.losses.add("skips", 120, "events that blktrace itself skipped", false);
+    script
+}
+
+/// A logical volume and a loop device on one disk.
+pub fn stacked() -> Script {
+    let mut script = Script::new(10);
+    let below = |device: Device, below: &str| Device { below: vec![below.into()], ..device };
+    script.environment.devices = vec![
+        Device { bio_based: true, ..below(disk("dm-0", "", ""), "sda") },
+        Device {
+            backing_file: Some("/var/lib/images/vm1.raw".into()),
+            ..below(disk("loop3", "[none]", ""), "sda")
+        },
+        disk("sda", "[mq-deadline] none", "ST4000NM0023"),
+    ];
+    for index in 0..600 {
+        let at = (index * 15 * MS) as i64;
+        let sector = 4_096 + index * 256;
+        let upper = script.read("dm-0", 131_072).by(900, "tar").at(at).sector(sector);
+        let upper = upper.file("/home/archive.img").bio(9 * MS).add();
+        let lower = script.read("sda", 131_072).by(900, "tar").at(at + 2_000).sector(sector + 2048);
+        lower.file("/home/archive.img").scheduled(500, 900, 3 * MS, 5 * MS).parent(upper).add();
+    }
+    script
+}
+
+/// Names that somebody chose to break a screen.
+pub fn hostile() -> Script {
+    let mut script = Script::new(10);
+    let names = [
+        "\x1b[2J\x1b]0;owned\x07",
+        "two\nlines\r\tand tabs",
+        "gpj.\u{202e}exe.txt",
+        "zero\u{200b}width\u{feff}",
+        "not utf-8: \u{fffd}\u{fffd}",
+        "c1 \u{9b}31m control",
+    ];
+    for (index, name) in names.iter().enumerate() {
+        let device = format!("sd{name}");
+        let file = format!("/srv/{name}/{}", "long/".repeat(60));
+        let read = script.read(&device, 4096).by(index as u32 + 1, name).cgroup(name, name);
+        read.file(&file).stacks(&[name], &[name], 1).direct(0, 0, MS).add();
+    }
+    script.environment.host = names[0].into();
+    script.environment.limits = vec![names[1].into()];
+    script
+}

@@ -1,0 +1,131 @@
+//! Screens, compared with the files in `screens/`. After a change that is meant, run the tests with
+//! `IOWHY_BLESS=1`, look at every file as the person at 3 a.m., and commit them.
+
+use crate::scenes;
+use iowhy_core::script::Script;
+use iowhy_views::check::{self, State};
+use iowhy_views::style::Style;
+use iowhy_views::{escape, reference, text};
+use std::path::PathBuf;
+
+fn compare(path: &str, found: &str) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(path);
+    if std::env::var_os("IOWHY_BLESS").is_some() {
+        std::fs::write(&path, found).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(found, expected, "{} is not current: see the top of {}", path.display(), file!());
+}
+
+fn screen(name: &str, script: &Script, style: Style) {
+    let found = text::render(&script.summary(), &style);
+    for line in found.lines() {
+        assert!(escape::width(line) <= style.columns(), "{name}: too wide: {line}");
+        assert!(!line.ends_with(' '), "{name}: space at the end: {line}");
+    }
+    compare(&format!("tests/it/screens/{name}.txt"), &found);
+}
+
+#[test]
+fn a_busy_host_at_every_width() {
+    let script = scenes::jenkins();
+    for width in [40, 80, 120, 200] {
+        screen(&format!("jenkins-{width}"), &script, Style::plain(width));
+    }
+    let ascii = Style { unicode: false, ..Style::plain(80) };
+    screen("jenkins-ascii", &script, ascii);
+    assert!(text::render(&script.summary(), &ascii).is_ascii());
+}
+
+#[test]
+fn a_hung_disk() {
+    screen("hung-80", &scenes::hung(), Style::plain(80));
+    screen("hung-40", &scenes::hung(), Style::plain(40));
+}
+
+#[test]
+fn an_imported_capture() {
+    screen("imported-80", &scenes::imported(), Style::plain(80));
+}
+
+#[test]
+fn stacked_devices() {
+    screen("stacked-80", &scenes::stacked(), Style::plain(80));
+}
+
+#[test]
+fn nothing_and_one_request() {
+    screen("nothing-80", &Script::new(10), Style::plain(80));
+    let mut script = Script::new(10);
+    script.read("sda", 4096).by(1, "cat").file("/etc/hosts").direct(300, 900, 80_000).add();
+    screen("one-80", &script, Style::plain(80));
+}
+
+#[test]
+fn hostile_names_break_no_terminal() {
+    let script = scenes::hostile();
+    screen("hostile-80", &script, Style::plain(80));
+    for width in [0, 40, 57, 80, 120, 500] {
+        for unicode in [true, false] {
+            let style = Style { unicode, width, ..Style::plain(80) };
+            let found = text::render(&script.summary(), &style);
+            let is_plain = |char: char| char == '\n' || !char.is_control();
+            assert!(found.chars().all(is_plain));
+            assert!(!found.contains(['\u{202e}', '\u{200b}', '\u{feff}', '\u{fffd}']));
+        }
+    }
+}
+
+#[test]
+fn any_width_fits() {
+    for script in [scenes::jenkins(), scenes::hung(), scenes::stacked(), scenes::imported()] {
+        let summary = script.summary();
+        for width in (40..220).step_by(7) {
+            for unicode in [true, false] {
+                let style = Style { unicode, ..Style::plain(width) };
+                for line in text::render(&summary, &style).lines() {
+                    assert!(escape::width(line) <= width, "{width}: {line}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn colour_changes_nothing_but_colour() {
+    let summary = scenes::jenkins().summary();
+    let plain = text::render(&summary, &Style::plain(80));
+    let coloured = text::render(&summary, &Style { colour: true, ..Style::plain(80) });
+    let mut bare = coloured.clone();
+    for code in ["\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[1;31m"] {
+        bare = bare.replace(code, "");
+    }
+    assert_ne!(coloured, plain);
+    assert_eq!(bare, plain);
+}
+
+#[test]
+fn check_is_a_table() {
+    let row = |what: &str, state, value: &str, lost: &str| check::Row {
+        what: what.into(),
+        state,
+        value: value.into(),
+        lost_without: lost.into(),
+    };
+    let rows = [
+        row("kernel", State::Yes, "6.18.44", ""),
+        row("BTF", State::Yes, "/sys/kernel/btf/vmlinux", ""),
+        row("lockdown", State::Partly, "integrity", "kprobes and blktrace itself"),
+        row("cgroup v2", State::No, "v1", "who is charged for writeback: it is all the root's"),
+        row("CAP_PERFMON", State::Unknown, "\x1b[1m", "stacks of programs"),
+    ];
+    for width in [40, 80] {
+        let found = check::render(&rows, &Style::plain(width));
+        compare(&format!("tests/it/screens/check-{width}.txt"), &found);
+    }
+}
+
+#[test]
+fn the_reference_is_current() {
+    compare("../../docs/screen.md", &reference::screen());
+}
