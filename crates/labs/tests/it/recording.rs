@@ -1,17 +1,14 @@
-//! Reads a recording by its column names alone, as any other program would, and checks what holds
-//! for every recording.
+//! A recording read back, and what holds for every recording.
 
-use iowhy_core::model::table::{Column, Columns, Kind, Table};
 use iowhy_core::model::{
     Environment, Name, Names, Operation, Origin, Request, RequestPart, Status,
 };
+use iowhy_core::recording::Reader;
+use iowhy_core::source::{Batch, Progress, Source};
+use iowhy_labs::Result;
 use iowhy_labs::error::Context;
 use iowhy_labs::machine::DiskStats;
-use iowhy_labs::{Error, Result};
-use parquet::file::reader::{FileReader, SerializedFileReader};
-use parquet::record::{Field, Row};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
 use std::path::Path;
 
 const SECTOR: u64 = 512;
@@ -32,15 +29,14 @@ pub type Pair<'a> = (&'a Request, &'a RequestPart);
 impl Recording {
     /// Reads the whole recording in `folder`.
     pub fn open(folder: &Path) -> Result<Recording> {
-        let path = folder.join("recording.json");
-        let text = fs::read_to_string(&path).context(|| format!("read {}", path.display()))?;
-        let environment =
-            serde_json::from_str(&text).context(|| format!("read {}", path.display()))?;
-        let mut names = Names::new();
+        let action = || format!("read the recording {}", folder.display());
+        let mut reader = Reader::open(folder).context(action)?;
+        let (mut names, mut batch) = (Names::new(), Batch::default());
+        while reader.fill(&mut batch, &mut names).context(action)? == Progress::More {}
         Ok(Recording {
-            environment,
-            requests: rows(folder, &mut names)?,
-            parts: rows(folder, &mut names)?,
+            environment: reader.environment().clone(),
+            requests: batch.requests,
+            parts: batch.parts,
             names,
         })
     }
@@ -277,66 +273,4 @@ fn listed(ranges: &[(u64, u64)]) -> String {
     let first: Vec<String> =
         ranges.iter().take(8).map(|(offset, length)| format!("{offset}+{length}")).collect();
     format!("{bytes} B in {} ranges: {} …", ranges.len(), first.join(" "))
-}
-
-/// Every row of a table.
-fn rows<T: Table>(folder: &Path, names: &mut Names) -> Result<Vec<T>> {
-    let folder = folder.join(T::NAME);
-    let mut segments: Vec<_> = fs::read_dir(&folder)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "parquet"))
-        .collect();
-    segments.sort();
-    let mut result = Vec::new();
-    for path in segments {
-        let action = || format!("read {}", path.display());
-        let reader =
-            SerializedFileReader::new(File::open(&path).context(action)?).context(action)?;
-        for row in reader.get_row_iter(None).context(action)? {
-            result.push(row_of::<T>(&row.context(action)?, names)?);
-        }
-    }
-    Ok(result)
-}
-
-fn row_of<T: Table>(row: &Row, names: &mut Names) -> Result<T> {
-    let fields: BTreeMap<&str, &Field> =
-        row.get_column_iter().map(|(name, field)| (name.as_str(), field)).collect();
-    let mut columns = Vec::new();
-    for info in T::COLUMNS {
-        let field = fields.get(info.name);
-        let field = field.ok_or_else(|| {
-            Error::failed(format!("find {}.{}", T::NAME, info.name), "no such column")
-        })?;
-        columns.push(cell(info.kind, field, names));
-    }
-    let row = Columns::from_parts(columns, 1).get(0);
-    row.ok_or_else(|| Error::failed(format!("read a row of {}", T::NAME), format!("{fields:?}")))
-}
-
-fn cell(kind: Kind, field: &Field, names: &mut Names) -> Column {
-    let mut column = Column::default();
-    let name = |field: &Field, names: &mut Names| match field {
-        Field::Str(text) => names.intern(text).index() as i64,
-        other => panic!("not a text: {other:?}"),
-    };
-    match (kind, field) {
-        (_, Field::Null) => column.push_null(),
-        (Kind::Integer, Field::Long(value)) => column.push(*value),
-        (Kind::Integer, Field::Int(value)) => column.push(i64::from(*value)),
-        (Kind::Integer, Field::ULong(value)) => column.push(*value as i64),
-        (Kind::Integer, Field::UInt(value)) => column.push(i64::from(*value)),
-        (Kind::Float, Field::Double(value)) => column.push(value.to_bits() as i64),
-        (Kind::Flag, Field::Bool(value)) => column.push(i64::from(*value)),
-        (Kind::Text, field) => column.push(name(field, names)),
-        (Kind::Texts, Field::ListInternal(list)) => {
-            column.values.extend(list.elements().iter().map(|item| name(item, names)));
-            column.ends.push(column.values.len());
-        }
-        (kind, field) => panic!("{field:?} in a column of {kind:?}"),
-    }
-    column
 }

@@ -8,9 +8,9 @@ use iowhy_labs::fio::{Access, Engine, Job};
 use iowhy_labs::scratch::Scratch;
 use iowhy_labs::{Error, Result, machine, process};
 use libtest_mimic::Trial;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Output, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -24,6 +24,7 @@ pub fn tests() -> Vec<Trial> {
         trial("signals::terminated", || ends_cleanly(&[Signal::TERM])),
         trial("signals::killed", killed),
         trial("signals::command_fails", command_fails),
+        trial("signals::time_is_over_before_the_command", time_is_over),
     ]
 }
 
@@ -86,7 +87,11 @@ fn wait_until(what: &str, mut done: impl FnMut() -> Result<bool>) -> Result<()> 
 }
 
 fn ending(mut child: Child) -> Result<Output> {
-    wait_until("the end of iowhy", || Ok(child.try_wait().is_ok_and(|status| status.is_some())))?;
+    let ended = || Ok(child.try_wait().is_ok_and(|status| status.is_some()));
+    if let Err(error) = wait_until("the end of iowhy", ended) {
+        process::signal(&child, Signal::KILL);
+        return Err(error);
+    }
     child.wait_with_output().context(|| "wait for iowhy".to_owned())
 }
 
@@ -133,15 +138,36 @@ fn killed() -> Result<()> {
     Ok(())
 }
 
-/// The command's failure is not the watch's: the recording is kept, and the exit code says it.
+/// The command's failure is not the watch's: the recording is kept, and the user is told.
 fn command_fails() -> Result<()> {
     machine::need_bpf()?;
     let scratch = Scratch::new()?;
     let output = scratch.fresh("recording");
-    let mut record: Command = iowhy(["record", "-o"])?;
+    let mut record = iowhy(["record", "-o"])?;
     record.arg(&output).args(["--", "/bin/sh", "-c", "exit 3"]);
-    let result = finish(record)?;
-    assert_eq!(result.status.code(), Some(3), "{}", said(&result));
+    let text = said(&finish(record)?);
+    assert!(text.contains("exit status: 3"), "{text}");
+    assert!(Recording::open(&output)?.environment.finished);
+    Ok(())
+}
+
+/// A command that runs longer than the watch does not hold up its end.
+fn time_is_over() -> Result<()> {
+    machine::need_bpf()?;
+    let scratch = Scratch::new()?;
+    let (output, pid) = (scratch.fresh("recording"), scratch.fresh("pid"));
+    let mut record = iowhy(["record", "-t", "1", "-o"])?;
+    record
+        .arg(&output)
+        .args(["--", "/bin/sh", "-c", r#"echo $$ > "$0" && exec sleep 300"#])
+        .arg(&pid);
+    record.stdout(Stdio::null()).stderr(Stdio::null());
+    let ended = ending(record.spawn().context(|| "start iowhy".to_owned())?);
+    let number = std::fs::read_to_string(&pid).unwrap_or_default();
+    if let Some(pid) = number.trim().parse().ok().and_then(Pid::from_raw) {
+        let _ended_already = kill_process(pid, Signal::TERM);
+    }
+    ended?;
     assert!(Recording::open(&output)?.environment.finished);
     Ok(())
 }

@@ -36,6 +36,8 @@ pub fn labs_program() -> &'static Path {
 pub fn iowhy<A: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = A>) -> Result<Command> {
     let mut command = Command::new(iowhy::binary()?);
     command.args(arguments).stdin(Stdio::null()).env_remove("NO_COLOR");
+    // What it writes without being told where never lands in the repository.
+    command.current_dir(env!("CARGO_TARGET_TMPDIR"));
     Ok(command)
 }
 
