@@ -6,7 +6,7 @@ use super::latency::Latencies;
 use super::life::{Life, Stand};
 use super::streams::Found;
 use super::summary::{DirectionSummary, ErrorCount, ReasonCount, STALLED_NS};
-use crate::model::{Name, Names, Request, Status};
+use crate::model::{Name, Names, Request};
 use rustc_hash::FxHashMap;
 
 /// Error numbers and reasons that are kept apart for one device; there are about 30 real ones.
@@ -120,6 +120,8 @@ impl DirectionTally {
 pub(super) struct DeviceTally {
     /// `None` stands for all devices beyond the limit.
     pub name: Option<Name>,
+    /// When the watch began, or 0 where that is not known yet.
+    start_ns: u64,
     pub major: u32,
     pub minor: u32,
     /// Requests that a device above asked for.
@@ -137,9 +139,10 @@ pub(super) struct DeviceTally {
 }
 
 impl DeviceTally {
-    pub fn new(name: Option<Name>, request: &Request) -> DeviceTally {
+    pub fn new(name: Option<Name>, request: &Request, start_ns: u64) -> DeviceTally {
         DeviceTally {
             name,
+            start_ns,
             major: request.major,
             minor: request.minor,
             lower: 0,
@@ -158,7 +161,6 @@ impl DeviceTally {
     pub fn add(&mut self, request: &Request, life: &Life, direction: Direction) {
         let tally = &mut self.directions[direction];
         tally.add(request, life);
-        self.begun_before += u64::from(request.status == Status::BegunBefore);
         match life.stand {
             Stand::Open => self.add_open(life),
             _ => self.add_ended(life),
@@ -173,16 +175,24 @@ impl DeviceTally {
 
     fn add_ended(&mut self, life: &Life) {
         let ended = life.ended_ns();
+        self.latest_end_ns = self.latest_end_ns.max(Some(ended));
         let at_device = life.intervals[Interval::D2c].or(life.whole_ns);
-        if let Some(at_device) = at_device {
-            self.busy.add(ended.saturating_sub(at_device), ended);
-            self.latest_end_ns = self.latest_end_ns.max(Some(ended));
+        let issued = at_device.map(|time| ended.saturating_sub(time));
+        match life.stand {
+            // It was under way when the watch began; where it then was is not known.
+            Stand::BegunBefore => {
+                self.begun_before += 1;
+                let since = if self.start_ns > 0 { Some(self.start_ns) } else { issued };
+                since.into_iter().for_each(|since| self.busy.add(since, ended));
+            }
+            _ => issued.into_iter().for_each(|since| self.busy.add(since, ended)),
         }
     }
 
     fn add_open(&mut self, life: &Life) {
         let earlier = |known: Option<u64>, new: u64| Some(known.map_or(new, |old| old.min(new)));
         let issued = life.queued_ns.saturating_add(life.intervals[Interval::Q2d].unwrap_or(0));
+        self.begun_before += u64::from(life.queued_ns < self.start_ns);
         self.oldest_open_ns = earlier(self.oldest_open_ns, life.queued_ns);
         self.open_issued_ns = earlier(self.open_issued_ns, issued);
     }

@@ -43,7 +43,7 @@ impl Life {
             None => sum(g2d_or_i, d2c_ns),
         };
         Life {
-            stand: stand(request),
+            stand: stand(request.status),
             queued_ns: request.start_ns,
             intervals: ByInterval([q2g_ns, g2i_ns, i2d_ns, g2d_ns, q2d_ns, d2c_ns, q2c_ns]),
             g2c_ns,
@@ -58,12 +58,11 @@ impl Life {
     }
 }
 
-fn stand(request: &Request) -> Stand {
-    let ended = request.q2c_ns.is_some() || request.d2c_ns.is_some();
-    match request.status {
+fn stand(status: Status) -> Stand {
+    match status {
         Status::Complete | Status::Error => Stand::Whole,
-        Status::BegunBefore if ended => Stand::BegunBefore,
-        Status::BegunBefore | Status::InFlight => Stand::Open,
+        Status::BegunBefore => Stand::BegunBefore,
+        Status::InFlight => Stand::Open,
     }
 }
 

@@ -9,7 +9,7 @@
 //! | `life` | what the columns of one record say about its times |
 //! | `device`, `busy`, `streams` | one device's sums, its busy time, its sequential share |
 //! | `attribution`, `bounded`, `stacks` | who is charged, in how much memory |
-//! | `report`, `rows`, `tables`, `settings` | from sums to the summary |
+//! | `report`, `rows`, `tables`, `counters`, `settings` | from sums to the summary |
 //!
 //! What does not belong here: naming causes, and how anything looks.
 
@@ -18,6 +18,7 @@ pub mod axes;
 pub mod bins;
 mod bounded;
 mod busy;
+mod counters;
 mod device;
 pub mod latency;
 mod life;

@@ -1,13 +1,12 @@
 //! The last step: what was added and what the environment tells become a [`Summary`].
 
 use super::axes::ByDirection;
+use super::counters;
 use super::device::{DeviceTally, Window};
 use super::rows::Rows;
 use super::settings;
 use super::summarizer::Summarizer;
-use super::summary::{
-    DEVICE_ROWS, DeviceSummary, DirectionSummary, KernelCounters, Row, Summary, Usage, Watch,
-};
+use super::summary::{DEVICE_ROWS, DeviceSummary, DirectionSummary, Row, Summary, Usage, Watch};
 use super::tables::{Whole, fold, sum};
 use crate::model::environment::Device;
 use crate::model::{Environment, Names};
@@ -115,8 +114,8 @@ impl Report<'_> {
             if devices.iter().any(|shown| shown.device == device.name) {
                 continue;
             }
-            if self.is_silent(device) || settings::has_changed(device) {
-                devices.push(self.silent_device(device));
+            if self.is_worth_showing(device) {
+                devices.push(self.counted_device(device));
             } else {
                 idle += 1;
             }
@@ -124,10 +123,21 @@ impl Report<'_> {
         (devices, idle)
     }
 
+    /// Whether to show a device of which there is no record: one that hangs, one whose settings
+    /// changed, and where there are no records at all (no privilege) each that did something.
+    fn is_worth_showing(&self, device: &Device) -> bool {
+        let unseen = self.all.requests == 0 && self.environment.filter.is_empty();
+        let counters = counters::counters(device, self.window);
+        counters::is_hung(device, self.window)
+            || settings::has_changed(device)
+            || (unseen && counters.is_some_and(|counters| counters::completed(&counters) > 0))
+    }
+
     fn device(&self, index: usize, tally: &DeviceTally, rows: &Rows) -> DeviceSummary {
         let name = self.name(tally);
         let known = self.environment.devices.iter().find(|device| device.name == name);
         let origins = rows.origins_of(index);
+        let described = self.described(name, known);
         DeviceSummary {
             major: tally.major,
             minor: tally.minor,
@@ -138,13 +148,13 @@ impl Report<'_> {
             begun_before_requests: tally.begun_before,
             open_requests: tally.open(),
             oldest_open_ns: tally.oldest_open(self.window),
-            stalled_ns: tally.stalled(self.window),
+            stalled_ns: described.stalled_ns.or(tally.stalled(self.window)),
             lower_requests: tally.lower,
             unlinked: tally.unlinked(self.names),
             errors: tally.errors(),
             origins,
             processes: rows.processes_of(index, DEVICE_ROWS),
-            ..self.described(name, known)
+            ..described
         }
     }
 
@@ -173,52 +183,31 @@ impl Report<'_> {
             kernel_in_flight_start: in_flight(device.in_flight_start),
             kernel_in_flight_end: in_flight(device.in_flight_end),
             oldest_open_ns: None,
-            stalled_ns: None,
+            stalled_ns: known
+                .filter(|device| counters::is_hung(device, self.window))
+                .map(|_| self.window.duration_ns()),
             lower_requests: 0,
             unlinked: Vec::new(),
             errors: Vec::new(),
             origins: Vec::new(),
             processes: Vec::new(),
-            kernel: self.kernel(device),
+            kernel: counters::counters(device, self.window),
+            is_kernel_counted: false,
         }
     }
 
-    /// Whether the kernel had requests in flight at both ends of the watch and completed none: a
-    /// device that hung before the watch and of whose requests there is no record.
-    fn is_silent(&self, device: &Device) -> bool {
-        let busy =
-            |pair: Option<(u64, u64)>| pair.is_some_and(|(reads, writes)| reads > 0 || writes > 0);
-        let none_completed = |counters: KernelCounters| {
-            let KernelCounters { reads, writes, discards, flushes, .. } = counters;
-            [Some(reads), Some(writes), discards, flushes].iter().flatten().all(|count| *count == 0)
-        };
-        busy(device.in_flight_start)
-            && busy(device.in_flight_end)
-            && self.kernel(device).is_some_and(none_completed)
-    }
-
-    fn silent_device(&self, device: &Device) -> DeviceSummary {
+    /// A device of which there is no record: what the kernel counted.
+    fn counted_device(&self, device: &Device) -> DeviceSummary {
+        let described = self.described(device.name.clone(), Some(device));
+        let Some(counters) = described.kernel else { return described };
         DeviceSummary {
-            stalled_ns: self.is_silent(device).then(|| self.window.duration_ns()),
-            ..self.described(device.name.clone(), Some(device))
+            directions: counters::directions(&counters, self.window),
+            aqu_sz: counters.aqu_sz,
+            in_flight_mean: counters.aqu_sz.unwrap_or(0.0),
+            util_share: counters.util_share,
+            is_kernel_counted: true,
+            ..described
         }
-    }
-
-    /// What the kernel counted; the columns are those of /sys/block/NAME/stat.
-    fn kernel(&self, device: &Device) -> Option<KernelCounters> {
-        let (start, end) = (&device.stat_start, &device.stat_end);
-        let change = |column: usize| Some(end.get(column)?.saturating_sub(*start.get(column)?));
-        let milliseconds = |column: usize| Some(change(column)?.saturating_mul(1_000_000));
-        Some(KernelCounters {
-            reads: change(0)?,
-            read_bytes: change(2)?.saturating_mul(512),
-            writes: change(4)?,
-            write_bytes: change(6)?.saturating_mul(512),
-            discards: change(11),
-            flushes: change(15),
-            util_share: milliseconds(9).and_then(|busy| self.window.share(busy)),
-            aqu_sz: milliseconds(10).and_then(|waited| self.window.share(waited)),
-        })
     }
 }
 

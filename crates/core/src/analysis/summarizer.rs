@@ -91,11 +91,13 @@ impl Summarizer {
     /// lies in the watch, up to `now_ns` if it has not ended.
     #[inline]
     fn time_until(&self, life: &Life, now_ns: u64) -> u64 {
-        let from = life.queued_ns.max(self.start_ns);
         match life.stand {
             Stand::Whole => life.whole_ns.unwrap_or(0),
-            Stand::BegunBefore => life.ended_ns().saturating_sub(from),
-            Stand::Open => now_ns.saturating_sub(from),
+            Stand::BegunBefore if self.start_ns > 0 => {
+                life.ended_ns().saturating_sub(self.start_ns)
+            }
+            Stand::BegunBefore => life.whole_ns.unwrap_or(0),
+            Stand::Open => now_ns.saturating_sub(life.queued_ns.max(self.start_ns)),
         }
     }
 
@@ -157,7 +159,7 @@ impl Summarizer {
         }
         let slot = self.devices.len();
         let name = (slot < MAX_DEVICES).then_some(request.device);
-        self.devices.push(DeviceTally::new(name, request));
+        self.devices.push(DeviceTally::new(name, request, self.start_ns));
         if name.is_some() {
             self.index.insert(request.device, slot as u16);
         }

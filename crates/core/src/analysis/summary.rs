@@ -130,6 +130,8 @@ pub struct DeviceSummary {
     pub processes: Vec<Row<ProcessRow>>,
     /// What the kernel's own counters say.
     pub kernel: Option<KernelCounters>,
+    /// Whether the figures are those counters, since there is no record of any request.
+    pub is_kernel_counted: bool,
 }
 
 /// From when on requests without any completion are called a stall, nanoseconds.
@@ -216,22 +218,25 @@ pub struct Bucket {
 /// What the kernel counted in /proc/diskstats during the watch: iostat's source.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct KernelCounters {
-    /// Reads completed.
-    pub reads: u64,
-    /// Bytes read.
-    pub read_bytes: u64,
-    /// Writes completed.
-    pub writes: u64,
-    /// Bytes written.
-    pub write_bytes: u64,
-    /// Discards completed, where the kernel counts them.
-    pub discards: Option<u64>,
-    /// Flushes completed, where the kernel counts them.
-    pub flushes: Option<u64>,
+    /// Each direction; `None` where the kernel does not count it.
+    pub directions: ByDirection<Option<KernelDirection>>,
     /// iostat's %util, as a share.
     pub util_share: Option<f64>,
     /// iostat's aqu-sz.
     pub aqu_sz: Option<f64>,
+}
+
+/// What the kernel counted of one direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct KernelDirection {
+    /// Requests completed.
+    pub requests: u64,
+    /// Requests merged into them; 0 for flushes.
+    pub merges: u64,
+    /// Their bytes; 0 for flushes.
+    pub bytes: u64,
+    /// Their time from getting a request to completion, nanoseconds; counted in milliseconds.
+    pub wait_ns: u64,
 }
 
 /// How often something had a reason.

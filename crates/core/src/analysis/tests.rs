@@ -175,7 +175,7 @@ fn writeback_is_charged_to_the_dirtier_or_to_nobody_with_the_reason() {
 #[test]
 fn censored_requests_are_apart() {
     let mut script = Script::new(10);
-    script.read("sda", 4096).at(-5_000 * MS as i64).by(1, "a").status(Status::BegunBefore).add();
+    script.read("sda", 4096).at(-5_000 * MS as i64).by(1, "a").status(Status::InFlight).add();
     let begun = script.read("sda", 4096).at(-1_000 * MS as i64).by(2, "b").bio(3_000 * MS);
     begun.status(Status::BegunBefore).add();
     script.read("sda", 4096).at(4_000 * MS as i64).by(3, "c").status(Status::InFlight).add();
@@ -201,7 +201,7 @@ fn censored_requests_are_apart() {
 #[test]
 fn a_disk_that_hung_before_the_watch_is_seen() {
     let mut script = Script::new(10);
-    script.write("sdc", 4096).at(-60_000 * MS as i64).status(Status::BegunBefore).add();
+    script.write("sdc", 4096).at(-60_000 * MS as i64).status(Status::InFlight).add();
     let silent = Device {
         name: "sdd".into(),
         in_flight_start: Some((3, 0)),

@@ -9,8 +9,14 @@ use iowhy_core::analysis::summary::{DeviceSummary, DirectionSummary};
 use iowhy_core::analysis::{Direction, Summary};
 
 /// Settings worth a place on the screen, in this order.
-const SETTINGS: &[&str] =
-    &["scheduler", "nr_requests", "read_ahead_kb", "wbt_lat_usec", "write_cache", "rotational"];
+const SETTINGS: &[&str] = &[
+    "queue/scheduler",
+    "queue/nr_requests",
+    "queue/read_ahead_kb",
+    "queue/wbt_lat_usec",
+    "queue/write_cache",
+    "queue/rotational",
+];
 
 type Value = fn(&DeviceSummary, &Style) -> Cell;
 
@@ -183,6 +189,7 @@ fn facts(device: &DeviceSummary, style: &Style) -> String {
 fn setting_in_words(setting: &str, value: &str) -> Option<String> {
     // The kernel lists all schedulers and marks the one in use: "none [mq-deadline] kyber".
     let in_use = value.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+    let setting = setting.strip_prefix("queue/").unwrap_or(setting);
     match (setting, value) {
         ("scheduler", _) => Some(format!("scheduler {}", in_use.map_or(value, |(name, _)| name))),
         ("rotational", "1") => Some("rotational".to_owned()),

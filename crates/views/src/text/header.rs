@@ -114,8 +114,8 @@ pub(super) fn notes(summary: &Summary, screen: &mut Screen) {
     for note in notes {
         screen.prose(&format!("! {note}"), 0, Paint::Alert);
     }
-    if summary.watch.requests == 0 {
-        screen.prose("- no request was seen", 0, Paint::Plain);
+    for line in unrecorded(summary, &style) {
+        screen.prose(&format!("- {line}"), 0, Paint::Plain);
     }
     let filter = &summary.environment.filter;
     if !filter.is_empty() {
@@ -199,6 +199,21 @@ fn missing(summary: &Summary) -> Option<String> {
     ];
     let names: Vec<&str> = missing.iter().filter(|it| it.1).map(|it| it.0).collect();
     (!names.is_empty()).then(|| format!("not in the data: {}", names.join(", ")))
+}
+
+/// What there is no record of.
+fn unrecorded(summary: &Summary, style: &Style) -> Vec<String> {
+    let counted = summary.devices.iter().filter(|device| device.is_kernel_counted);
+    let names: Vec<_> = counted.map(|device| escape(&device.device, style)).collect();
+    match (summary.watch.requests, names.is_empty()) {
+        (0, true) => vec!["no request was seen".to_owned()],
+        (0, false) => vec!["the figures are the kernel's counters".to_owned()],
+        (_, true) => Vec::new(),
+        (_, false) => vec![format!(
+            "no record of any request of {}: these figures are the kernel's counters",
+            names.join(" ")
+        )],
+    }
 }
 
 fn censored(summary: &Summary) -> Option<String> {

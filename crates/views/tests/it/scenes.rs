@@ -15,11 +15,11 @@ fn settings(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
 
 fn disk(name: &str, scheduler: &str, model: &str) -> Device {
     let settings = settings(&[
-        ("scheduler", scheduler),
-        ("nr_requests", "64"),
-        ("read_ahead_kb", "128"),
-        ("rotational", "0"),
-        ("write_cache", "write back"),
+        ("queue/scheduler", scheduler),
+        ("queue/nr_requests", "64"),
+        ("queue/read_ahead_kb", "128"),
+        ("queue/rotational", "0"),
+        ("queue/write_cache", "write back"),
     ]);
     Device {
         name: name.into(),
@@ -154,7 +154,7 @@ pub fn hung() -> Script {
     ];
     for index in 0..2 {
         let write = script.write("sdc", 4096).by(4100, "mysqld").at(-(60 * S as i64) + index);
-        write.file("/srv/mysql/ibdata1").status(Status::BegunBefore).add();
+        write.file("/srv/mysql/ibdata1").status(Status::InFlight).add();
     }
     let read = script.read("sdc", 16_384).by(5100, "ls").at(3 * S as i64);
     read.file("/srv/mysql").status(Status::InFlight).add();
@@ -177,6 +177,22 @@ pub fn imported() -> Script {
         request.at(at).issued(200 * US + dice.below(4 * MS)).add();
     }
     script.environment.losses.add("skips", 120, "events that blktrace itself skipped", false);
+    script
+}
+
+/// What somebody without privilege sees: the kernel's counters.
+pub fn unprivileged() -> Script {
+    let mut script = Script::new(2);
+    script.environment.limits =
+        vec!["no requests, processes, files or code paths: counters of the kernel only".into()];
+    script.environment.devices = vec![
+        Device {
+            stat_start: vec![0; 17],
+            stat_end: vec![2782, 0, 22_256, 1700, 24, 1, 192, 40, 1, 1752, 1740, 0, 0, 0, 0, 8, 11],
+            ..disk("xvdj", "none [mq-deadline] kyber", "Elastic Block Store")
+        },
+        Device { stat_start: vec![9; 17], stat_end: vec![9; 17], ..disk("sda", "[none]", "") },
+    ];
     script
 }
 

@@ -49,6 +49,11 @@ fn an_imported_capture() {
 }
 
 #[test]
+fn without_privilege() {
+    screen("unprivileged-80", &scenes::unprivileged(), Style::plain(80));
+}
+
+#[test]
 fn stacked_devices() {
     screen("stacked-80", &scenes::stacked(), Style::plain(80));
 }

@@ -1,0 +1,102 @@
+//! The kernel's own counters of a device, as /proc/diskstats and /sys/block/NAME/stat have them.
+
+use super::axes::ByDirection;
+use super::device::Window;
+use super::summary::{DirectionSummary, KernelCounters, KernelDirection};
+use crate::model::environment::Device;
+
+/// What the kernel counted during the watch; `None` where the counters were not read.
+pub(super) fn counters(device: &Device, window: Window) -> Option<KernelCounters> {
+    let (start, end) = (&device.stat_start, &device.stat_end);
+    let change = |column: usize| Some(end.get(column)?.saturating_sub(*start.get(column)?));
+    let milliseconds = |column: usize| Some(change(column)?.saturating_mul(1_000_000));
+    let moved = |first: usize| {
+        Some(KernelDirection {
+            requests: change(first)?,
+            merges: change(first + 1)?,
+            bytes: change(first + 2)?.saturating_mul(512),
+            wait_ns: milliseconds(first + 3)?,
+        })
+    };
+    let flushed = || {
+        let (requests, wait_ns) = (change(15)?, milliseconds(16)?);
+        Some(KernelDirection { requests, wait_ns, ..KernelDirection::default() })
+    };
+    moved(0)?;
+    Some(KernelCounters {
+        directions: ByDirection([moved(0), moved(4), flushed(), moved(11), None]),
+        util_share: milliseconds(9).and_then(|busy| window.share(busy)),
+        aqu_sz: milliseconds(10).and_then(|waited| window.share(waited)),
+    })
+}
+
+/// How many requests the kernel saw completed.
+pub(super) fn completed(counters: &KernelCounters) -> u64 {
+    let known = counters.directions.0.iter().flatten();
+    known.fold(0, |sum, direction| sum.saturating_add(direction.requests))
+}
+
+/// The counters in the shape of what is summarised from requests.
+pub(super) fn directions(
+    counters: &KernelCounters,
+    window: Window,
+) -> ByDirection<DirectionSummary> {
+    counters.directions.map(|counted| direction(&counted.unwrap_or_default(), window))
+}
+
+fn direction(counted: &KernelDirection, window: Window) -> DirectionSummary {
+    let KernelDirection { requests, merges, bytes, wait_ns } = *counted;
+    let mean = |sum: u64| (requests > 0).then(|| sum as f64 / requests as f64);
+    DirectionSummary {
+        requests,
+        bytes,
+        requests_per_s: window.per_s(requests),
+        bytes_per_s: window.per_s(bytes),
+        average_bytes: mean(bytes),
+        merges_per_s: window.per_s(merges),
+        await_ns: mean(wait_ns),
+        ..DirectionSummary::default()
+    }
+}
+
+/// Whether requests were in flight at both ends of the watch and none completed: the device hangs.
+pub(super) fn is_hung(device: &Device, window: Window) -> bool {
+    let busy =
+        |pair: Option<(u64, u64)>| pair.is_some_and(|(reads, writes)| reads > 0 || writes > 0);
+    busy(device.in_flight_start)
+        && busy(device.in_flight_end)
+        && counters(device, window).is_some_and(|counters| completed(&counters) == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::axes::Direction;
+    use super::*;
+
+    #[test]
+    fn columns_are_those_of_the_kernel() {
+        let device =
+            Device { stat_start: vec![0; 17], stat_end: (1..=17).collect(), ..Device::default() };
+        let window = Window { start_ns: 0, end_ns: 1_000_000_000 };
+        let counters = counters(&device, window).unwrap();
+        let of = |direction: Direction| {
+            let it = counters.directions[direction].unwrap();
+            (it.requests, it.merges, it.bytes, it.wait_ns)
+        };
+        assert_eq!(of(Direction::Read), (1, 2, 3 * 512, 4_000_000));
+        assert_eq!(of(Direction::Write), (5, 6, 7 * 512, 8_000_000));
+        assert_eq!(of(Direction::Discard), (12, 13, 14 * 512, 15_000_000));
+        assert_eq!(of(Direction::Flush), (16, 0, 0, 17_000_000));
+        assert_eq!((counters.util_share, counters.aqu_sz), (Some(0.01), Some(0.011)));
+        assert_eq!(completed(&counters), 1 + 5 + 12 + 16);
+    }
+
+    #[test]
+    fn an_old_kernel_counts_less() {
+        let device = Device { stat_start: vec![1; 11], stat_end: vec![3; 11], ..Device::default() };
+        let counters = counters(&device, Window { start_ns: 0, end_ns: 0 }).unwrap();
+        assert_eq!(counters.directions[Direction::Flush], None);
+        assert_eq!((completed(&counters), counters.util_share), (4, None));
+        assert!(super::counters(&Device::default(), Window { start_ns: 0, end_ns: 1 }).is_none());
+    }
+}
