@@ -326,10 +326,10 @@ impl Split<'_> {
 mod tests {
     use super::*;
     use crate::analysis::axes::Direction;
-    use crate::analysis::bounded::Place;
+    use crate::analysis::bounded::{Layer, Place};
 
     fn shares(bytes: u64, time_ns: u64, parts: &[u64]) -> (Vec<(u64, u64)>, Option<Reason>) {
-        let place = Place::new(0, false);
+        let place = Place::new(0, Layer::Top);
         let direction = Direction::Write;
         let whole =
             Charge { sequence: 1, place, direction, open: false, bytes, time_ns, weight: 1 };

@@ -91,21 +91,38 @@ pub(super) struct Charge {
     pub weight: u64,
 }
 
-/// A device, and whether the request came from a device above it.
+/// Which requests of a device are meant.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Place(pub u16);
+pub(super) enum Layer {
+    /// What was asked of the device by anything but the block layer.
+    Top,
+    /// What a device above asked for, so that its owners are charged there already.
+    Lower,
+    /// What the kernel made to carry out other requests of the same device, whose time it is
+    /// already: flushes.
+    Helper,
+}
+
+/// A device and a layer of its requests.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Place(u16);
 
 impl Place {
-    pub fn new(device: u16, lower: bool) -> Place {
-        Place(device << 1 | u16::from(lower))
+    /// How many places each device has.
+    pub const LAYERS: usize = 4;
+
+    pub fn new(device: u16, layer: Layer) -> Place {
+        Place(device * Self::LAYERS as u16 + layer as u16)
     }
 
+    /// The device, by its position.
     pub fn device(self) -> usize {
-        usize::from(self.0 >> 1)
+        usize::from(self.0) / Self::LAYERS
     }
 
-    pub fn is_lower(self) -> bool {
-        self.0 & 1 == 1
+    /// All places, from 0 on.
+    pub fn index(self) -> usize {
+        usize::from(self.0)
     }
 }
 
@@ -224,7 +241,7 @@ impl<K: Copy + Eq + Hash> Bounded<K> {
     }
 
     fn lump(&mut self, place: Place, used: &Used) {
-        let slot = usize::from(place.0);
+        let slot = place.index();
         if self.lumped.len() <= slot {
             self.lumped.resize(slot + 1, Lumped::default());
         }
@@ -255,7 +272,7 @@ mod tests {
     use super::*;
 
     fn charge(sequence: u64, bytes: u64, time_ns: u64) -> Charge {
-        let place = Place::new(0, false);
+        let place = Place::new(0, Layer::Top);
         let direction = Direction::Read;
         Charge { sequence, place, direction, open: false, bytes, time_ns, weight: 1 }
     }

@@ -126,6 +126,8 @@ pub(super) struct DeviceTally {
     pub minor: u32,
     /// Requests that a device above asked for.
     pub lower: u64,
+    /// Requests that the kernel made to carry out others.
+    pub helpers: u64,
     /// Requests that had begun before the watch.
     pub begun_before: u64,
     directions: ByDirection<DirectionTally>,
@@ -146,6 +148,7 @@ impl DeviceTally {
             major: request.major,
             minor: request.minor,
             lower: 0,
+            helpers: 0,
             begun_before: 0,
             directions: ByDirection::default(),
             busy: BusyTime::default(),

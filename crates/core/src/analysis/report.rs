@@ -1,6 +1,7 @@
 //! The last step: what was added and what the environment tells become a [`Summary`].
 
 use super::axes::ByDirection;
+use super::bounded::{Layer, Place, Used};
 use super::counters;
 use super::device::{DeviceTally, Window};
 use super::rows::Rows;
@@ -19,9 +20,7 @@ pub(super) fn summary(
     window: Window,
 ) -> Summary {
     let report = Report { all, environment, names, window };
-    let counted = report.counted();
-    let counts = |place: super::bounded::Place| counted[usize::from(place.0)];
-    let whole = Whole::of(&sum(&fold(&all.charged.origins, counts, |origin| origin)));
+    let (counted, whole) = report.counted();
     let rows = Rows { charged: &all.charged, names, counted: &counted, whole };
     let (devices, idle_devices) = report.devices(&rows);
     Summary {
@@ -55,14 +54,28 @@ impl Report<'_> {
         }
     }
 
-    /// Which places count for processes, files and origins: what devices were asked for by anything
-    /// but a device above; and, where no device above was watched, what those asked for as well.
-    fn counted(&self) -> Vec<bool> {
+    /// Which places count for processes, files and origins, and what they add up to: what devices
+    /// were asked for by anything but the block layer. What devices above asked for counts where
+    /// none of those was watched; what the kernel made for other requests, where that is all.
+    fn counted(&self) -> (Vec<bool>, Whole) {
         let lower = |tally: &DeviceTally| match tally.name {
             Some(_) => tally.lower > 0 && !self.is_below_watched(&self.name(tally)),
             None => false,
         };
-        self.all.devices.iter().flat_map(|tally| [true, lower(tally)]).collect()
+        let layers = |tally: &DeviceTally| [true, lower(tally), false, false];
+        let mut counted: Vec<bool> = self.all.devices.iter().flat_map(layers).collect();
+        let mut all = self.sum(&counted);
+        if all.all().requests + all.open.requests == 0 {
+            let helpers = counted.iter_mut().skip(Layer::Helper as usize);
+            helpers.step_by(Place::LAYERS).for_each(|helper| *helper = true);
+            all = self.sum(&counted);
+        }
+        (counted, Whole::of(&all))
+    }
+
+    fn sum(&self, counted: &[bool]) -> Used {
+        let counts = |place: Place| counted[place.index()];
+        sum(&fold(&self.all.charged.origins, counts, |origin| origin))
     }
 
     /// Whether a device that stands on `device` was watched.
@@ -85,13 +98,14 @@ impl Report<'_> {
         let sum = |count: fn(&DeviceTally) -> u64| devices.iter().map(count).sum::<u64>();
         let cpu_ns = cost.cpu_ns.saturating_add(cost.bpf_ns.unwrap_or(0));
         let all_ns = self.window.duration_ns().saturating_mul(u64::from(cost.cpus.max(*cpus)));
-        let hidden = devices.iter().zip(counted.chunks(2)).filter(|(_, counted)| !counted[1]);
+        let hidden = devices.iter().zip(counted.chunks(Place::LAYERS)).filter(|it| !it.1[1]);
         Watch {
             duration_ns: self.window.duration_ns(),
             finished: self.environment.finished,
             requests: self.all.requests,
             open_requests: sum(DeviceTally::open),
             begun_before_requests: sum(|tally| tally.begun_before),
+            helper_requests: sum(|tally| tally.helpers),
             lower_requests: hidden.map(|(tally, _)| tally.lower).sum(),
             unlinked_requests: sum(DeviceTally::unlinked_requests),
             lost_requests: self.environment.losses.requests(),
@@ -150,6 +164,7 @@ impl Report<'_> {
             oldest_open_ns: tally.oldest_open(self.window),
             stalled_ns: described.stalled_ns.or(tally.stalled(self.window)),
             lower_requests: tally.lower,
+            helper_requests: tally.helpers,
             unlinked: tally.unlinked(self.names),
             errors: tally.errors(),
             origins,
@@ -187,6 +202,7 @@ impl Report<'_> {
                 .filter(|device| counters::is_hung(device, self.window))
                 .map(|_| self.window.duration_ns()),
             lower_requests: 0,
+            helper_requests: 0,
             unlinked: Vec::new(),
             errors: Vec::new(),
             origins: Vec::new(),

@@ -23,7 +23,7 @@ pub(super) struct Rows<'a> {
 
 impl Rows<'_> {
     fn counts(&self) -> impl Fn(Place) -> bool {
-        |place: Place| self.counted.get(usize::from(place.0)).copied().unwrap_or(false)
+        |place: Place| self.counted.get(place.index()).copied().unwrap_or(false)
     }
 
     fn text(&self, name: Name) -> String {

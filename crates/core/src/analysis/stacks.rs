@@ -1,13 +1,38 @@
 //! The stacks of a watch, each list of functions kept once: different addresses in the same
-//! functions are one code path.
+//! functions are one code path, and so are paths that differ only in functions that every request
+//! goes through.
 
-use crate::model::{Name, Stack};
+use crate::model::{Name, Names, Stack};
 use rustc_hash::FxHashMap;
 
 /// Frames kept before new lists are refused: 4 MiB, since each list is kept twice.
 const FRAMES: usize = 1 << 19;
 /// Stack ids kept before new ones are refused: about 2 MiB.
 const IDS: usize = 1 << 16;
+
+/// Beginnings of the kernel's functions that every request or system call goes through, so that they
+/// tell nothing: the block layer's way in, tracing itself, the scheduler, the system call's entry.
+const PLUMBING: &[&str] = &[
+    "submit_bio",
+    "__submit_bio",
+    "blk_",
+    "__blk_",
+    "bio_",
+    "iomap_submit",
+    "__traceiter_",
+    "bpf_",
+    "schedule",
+    "__schedule",
+    "io_schedule",
+    "entry_SYSCALL",
+    "do_syscall_64",
+    "x64_sys_call",
+    "invoke_syscall",
+    "el0",
+    "do_el0",
+    "asm_",
+    "ret_from_fork",
+];
 
 /// A list of functions in [`Stacks`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -30,11 +55,11 @@ pub(super) struct Stacks {
 
 impl Stacks {
     /// Keeps a stack, unless there is no room.
-    pub fn add(&mut self, stack: &Stack) {
+    pub fn add(&mut self, stack: &Stack, names: &Names) {
         if self.by_id.len() >= IDS {
             return;
         }
-        let frames = Frames { frames: stack.frames.as_slice().into(), complete: stack.complete };
+        let frames = Frames { frames: telling(stack, names), complete: stack.complete };
         if let Some(known) = self.by_frames.get(&frames) {
             self.by_id.insert((stack.stack_id, stack.user), *known);
         } else if self.kept + frames.frames.len() <= FRAMES {
@@ -55,4 +80,15 @@ impl Stacks {
     pub fn get(&self, list: StackRef) -> Option<&Frames> {
         self.lists.get(list.0 as usize)
     }
+}
+
+/// The functions of a stack that tell something; all of them where none does.
+fn telling(stack: &Stack, names: &Names) -> Box<[Name]> {
+    let is_plumbing = |name: &Name| {
+        let text = names.get(*name);
+        !stack.user && PLUMBING.iter().any(|begin| text.starts_with(begin))
+    };
+    let telling: Vec<Name> =
+        stack.frames.iter().copied().filter(|name| !is_plumbing(name)).collect();
+    if telling.is_empty() { stack.frames.as_slice().into() } else { telling.into() }
 }

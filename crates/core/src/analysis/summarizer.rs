@@ -2,13 +2,13 @@
 
 use super::attribution::{Attribution, FileKey};
 use super::axes::Direction;
-use super::bounded::{Charge, Place};
+use super::bounded::{Charge, Layer, Place};
 use super::device::{DeviceTally, Window};
 use super::life::{Life, Stand};
 use super::report;
 use super::streams::{GroupKey, Streams, Subject};
 use super::summary::Summary;
-use crate::model::{Environment, Name, Names, Origin, Request, RequestPart};
+use crate::model::{Environment, Name, Names, Operation, Origin, Request, RequestPart};
 use crate::source::Batch;
 use rustc_hash::FxHashMap;
 
@@ -58,7 +58,7 @@ impl Summarizer {
 
     /// Adds a batch, whose texts are in `names`: the same table for every batch and the end.
     pub fn add(&mut self, batch: &Batch, names: &Names) {
-        batch.stacks.iter().for_each(|stack| self.charged.stacks.add(stack));
+        batch.stacks.iter().for_each(|stack| self.charged.stacks.add(stack, names));
         batch.processes.iter().for_each(|process| self.charged.meet(process));
         for (request, parts) in batch.requests_with_parts() {
             self.add_request(request, parts, names);
@@ -70,11 +70,13 @@ impl Summarizer {
         let life = Life::of(request);
         let direction = Direction::from(request.operation);
         let slot = self.device(request);
-        let place = Place::new(slot, is_lower(request));
+        let layer = layer(request);
+        let place = Place::new(slot, layer);
         self.latest_ns = self.latest_ns.max(life.ended_ns());
         if let Some(device) = self.devices.get_mut(usize::from(slot)) {
             device.add(request, &life, direction);
-            device.lower += u64::from(place.is_lower());
+            device.lower += u64::from(layer == Layer::Lower);
+            device.helpers += u64::from(layer == Layer::Helper);
         }
         if life.stand == Stand::Open && self.open.len() < MAX_OPEN {
             self.open.push((request.clone(), parts.to_vec()));
@@ -124,7 +126,11 @@ impl Summarizer {
         direction: Direction,
     ) {
         let subject = subject(request, parts);
-        let key = GroupKey { device: place.0 >> 1, write: direction == Direction::Write, subject };
+        let key = GroupKey {
+            device: place.device() as u16,
+            write: direction == Direction::Write,
+            subject,
+        };
         let found = self.streams.observe(key, request.sector, request.bytes, request.start_ns);
         if found.requests == 0 {
             return;
@@ -171,7 +177,7 @@ impl Summarizer {
         let window = self.window(environment);
         self.start_ns = window.start_ns;
         for (request, parts) in std::mem::take(&mut self.open) {
-            let place = Place::new(self.device(&request), is_lower(&request));
+            let place = Place::new(self.device(&request), layer(&request));
             let whole = self.whole(&request, &Life::of(&request), place, window.end_ns);
             self.charged.charge(&request, &parts, &whole, names);
         }
@@ -188,9 +194,14 @@ impl Summarizer {
     }
 }
 
-/// Whether a device above asked for it, so that its process and file are already charged there.
-fn is_lower(request: &Request) -> bool {
-    request.parent_id.is_some() || request.origin == Origin::Stacked
+fn layer(request: &Request) -> Layer {
+    if request.parent_id.is_some() || request.origin == Origin::Stacked {
+        Layer::Lower
+    } else if request.operation == Operation::Flush && request.pid.is_none() {
+        Layer::Helper
+    } else {
+        Layer::Top
+    }
 }
 
 /// Whose stream a request belongs to.

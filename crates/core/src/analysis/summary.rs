@@ -60,6 +60,9 @@ pub struct Watch {
     /// Those that a device above asked for: shown under their device, not counted again for their
     /// process and file.
     pub lower_requests: u64,
+    /// Flushes that the kernel made to carry out other requests: shown under their device, not
+    /// counted again, since those requests wait for them.
+    pub helper_requests: u64,
     /// Those that may have been counted on two levels, since the device above is not known.
     pub unlinked_requests: u64,
     /// Requests that have no record.
@@ -120,6 +123,8 @@ pub struct DeviceSummary {
     pub stalled_ns: Option<u64>,
     /// Requests that a device above asked for.
     pub lower_requests: u64,
+    /// Flushes that the kernel made to carry out other requests.
+    pub helper_requests: u64,
     /// Requests that may serve a device above, and why that is not known.
     pub unlinked: Vec<ReasonCount>,
     /// How often each error number ended a request.

@@ -4,8 +4,10 @@ use super::axes::{Direction, Interval};
 use super::summary::{DeviceSummary, Summary, Table, Usage};
 use super::{MAX_DEVICES, Summarizer};
 use crate::model::environment::Device;
-use crate::model::{Name, Operation, Origin, Status};
+use crate::model::{Name, Names, Operation, Origin, Status};
+use crate::recording::{Reader, Writer};
 use crate::script::Script;
+use crate::source::{Batch, Progress, Source};
 
 const MS: u64 = 1_000_000;
 
@@ -164,7 +166,7 @@ fn writeback_is_charged_to_the_dirtier_or_to_nobody_with_the_reason() {
     let unknown = &summary.processes.unknown;
     assert_eq!(unknown[0].reason, "dirtied before the watch");
     assert_eq!(unknown[0].usage.bytes, 500 * 8192);
-    assert_eq!(unknown[1].reason, "made by the kernel itself");
+    assert_eq!((unknown.len(), summary.watch.helper_requests), (1, 1));
     let rsyslogd = &summary.processes.rows[2].usage;
     assert_eq!((rsyslogd.bytes, rsyslogd.requests), (500 * 4096, 500));
     assert_eq!(rsyslogd.time_ns, 500 * 1_001_000);
@@ -370,6 +372,58 @@ fn code_paths_stand_for_what_their_weights_say() {
     let row = &paths.table.rows[0];
     assert_eq!((row.usage.requests, row.usage.bytes, row.usage.time_share), (100, 409_600, 1.0));
     assert_eq!(row.subject.user, ["pread64", "main"]);
+}
+
+#[test]
+fn flushes_that_the_kernel_makes_are_not_counted_twice() {
+    let mut script = Script::new(10);
+    let commit = script.write("sda", 4096).by(1, "jbd2/sda").origin(Origin::Journal);
+    commit.scheduled(0, 2 * MS, 0, MS).add();
+    script.request("sda", Operation::Flush).issued(2 * MS).add();
+    let summary = script.summary();
+    assert_sums(&summary);
+    assert_eq!((summary.watch.time_ns, summary.watch.helper_requests), (3 * MS, 1));
+    assert_eq!(device(&summary, "sda").directions[Direction::Flush].requests, 1);
+    // Where nothing else was kept, they are all there is.
+    script.batch.requests.remove(0);
+    assert_eq!(script.summary().watch.time_ns, 2 * MS);
+}
+
+#[test]
+fn functions_that_every_request_goes_through_part_no_paths() {
+    let mut script = Script::new(10);
+    for plumbing in ["submit_bio", "__traceiter_block_bio_queue", "blk_mq_submit_bio"] {
+        let read = script.read("sda", 4096).by(1, "db").direct(0, 0, MS);
+        read.stacks(&[plumbing, "ext4_readpage", "do_syscall_64"], &["bpf_mine"], 1).add();
+    }
+    let paths = script.summary().code_paths.table.rows;
+    assert_eq!(paths.len(), 1);
+    assert_eq!((paths[0].subject.kernel.len(), paths[0].subject.user.len()), (1, 1));
+}
+
+#[test]
+fn a_recording_gives_the_same_summary() {
+    let mut script = varied();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("recording");
+    let mut writer = Writer::create(&path, &script.environment).unwrap();
+    for batch in script.source(100).batches {
+        writer.add(&batch, &script.names).unwrap();
+    }
+    writer.finish(&mut script.environment, &script.names).unwrap();
+    let live = script.summary();
+    let mut reader = Reader::open(&path).unwrap();
+    let (mut names, mut batch) = (Names::new(), Batch::default());
+    let mut summarizer = Summarizer::new(reader.environment());
+    while {
+        batch.clear();
+        let progress = reader.fill(&mut batch, &mut names).unwrap();
+        summarizer.add(&batch, &names);
+        progress == Progress::More
+    } {}
+    let again = summarizer.finish(reader.environment(), &names);
+    assert_eq!(again.environment, live.environment);
+    assert_eq!(again, live);
 }
 
 #[test]

@@ -240,7 +240,8 @@ pub struct CodePathRow {
     pub origin: Origin,
     /// The process that asked for them (the submitter).
     pub process: Option<String>,
-    /// Functions of the kernel, innermost first; empty where not known.
+    /// Functions of the kernel, innermost first, without those that every request goes through;
+    /// empty where not known.
     pub kernel: Vec<String>,
     /// Whether no function of the kernel is missing.
     pub kernel_complete: bool,

@@ -117,6 +117,14 @@ pub(super) fn notes(summary: &Summary, screen: &mut Screen) {
     for line in unrecorded(summary, &style) {
         screen.prose(&format!("- {line}"), 0, Paint::Plain);
     }
+    for device in &summary.devices {
+        let requeues: u64 = device.directions.0.iter().map(|it| it.requeues).sum();
+        if requeues > 0 {
+            let name = escape(&device.device, &style);
+            let text = format!("- {name}: requests that the driver gave back: {requeues}");
+            screen.prose(&text, 0, Paint::Faint);
+        }
+    }
     let filter = &summary.environment.filter;
     if !filter.is_empty() {
         screen.prose(&format!("- only what {} keeps", escape(filter, &style)), 0, Paint::Faint);
@@ -147,10 +155,6 @@ fn of_device(device: &DeviceSummary, style: &Style) -> Vec<String> {
     if failed > 0 {
         let errors: Vec<String> = device.errors.iter().map(error).collect();
         notes.push(format!("{name}: {} failed: {}", plural(failed, "request"), errors.join(", ")));
-    }
-    let requeues: u64 = device.directions.0.iter().map(|direction| direction.requeues).sum();
-    if requeues > 0 {
-        notes.push(format!("{name}: the driver gave requests back {requeues} times"));
     }
     for unlinked in &device.unlinked {
         notes.push(format!(

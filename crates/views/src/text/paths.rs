@@ -10,27 +10,6 @@ use crate::table::{Align, Column, Definition, Room};
 use iowhy_core::analysis::Summary;
 use iowhy_core::analysis::summary::CodePathRow;
 
-/// Beginnings of functions that every request goes through, so that they tell nothing.
-const PLUMBING: &[&str] = &[
-    "submit_bio",
-    "__submit_bio",
-    "blk_",
-    "__blk_",
-    "bio_",
-    "iomap_submit",
-    "entry_SYSCALL",
-    "do_syscall_64",
-    "x64_sys_call",
-    "invoke_syscall",
-    "el0",
-    "do_el0",
-    "ret_from_fork",
-    "asm_",
-    "io_schedule",
-    "schedule",
-    "__schedule",
-];
-
 /// Code paths.
 pub const CODE_PATHS: Definition<UsageRow> = Definition {
     title: "CODE PATHS",
@@ -77,7 +56,7 @@ pub(super) fn section(summary: &Summary, screen: &mut Screen) {
 
 /// `metadata, java: xfs_lookup < vfs_statx < lstat0`.
 fn path(row: &CodePathRow, style: &Style) -> String {
-    let mut functions = telling(&row.kernel);
+    let mut functions: Vec<&str> = row.kernel.iter().map(String::as_str).collect();
     if !row.kernel.is_empty() && !row.kernel_complete {
         functions.push(style.either("…", "..."));
     }
@@ -96,12 +75,4 @@ fn path(row: &CodePathRow, style: &Style) -> String {
 
 fn escape_name(name: &str, style: &Style) -> String {
     if name == "…" { name.to_owned() } else { escape(name, style).into_owned() }
-}
-
-/// The functions that tell something; all of them where none does.
-fn telling(functions: &[String]) -> Vec<&str> {
-    let is_plumbing = |name: &&str| PLUMBING.iter().any(|begin| name.starts_with(begin));
-    let all = functions.iter().map(String::as_str);
-    let telling: Vec<&str> = all.clone().filter(|name| !is_plumbing(name)).collect();
-    if telling.is_empty() { all.collect() } else { telling }
 }
