@@ -1,6 +1,7 @@
 //! What one device's requests add up to.
 
 use super::axes::{ByDirection, ByInterval, Direction, Interval};
+use super::bounded::Layer;
 use super::busy::BusyTime;
 use super::latency::Latencies;
 use super::life::{Life, Stand};
@@ -61,8 +62,9 @@ struct DirectionTally {
 }
 
 impl DirectionTally {
+    /// Counts a request as the kernel's counters do.
     #[inline]
-    fn add(&mut self, request: &Request, life: &Life) {
+    fn count(&mut self, request: &Request, life: &Life) {
         self.merges += u64::from(request.merges);
         self.requeues += u64::from(request.requeues);
         if life.stand == Stand::Open {
@@ -73,16 +75,20 @@ impl DirectionTally {
         self.bytes = self.bytes.saturating_add(request.bytes);
         self.errors += u64::from(request.error.is_some());
         match life.stand {
-            Stand::Whole => self.add_times(life),
+            Stand::Whole => self.count_wait(life),
             _ => self.begun_before += 1,
         }
     }
 
     #[inline]
-    fn add_times(&mut self, life: &Life) {
-        if let Some(g2c) = life.g2c_ns {
-            self.waits = (self.waits.0 + 1, self.waits.1.saturating_add(g2c));
+    fn count_wait(&mut self, life: &Life) {
+        if let Some(wait) = life.g2c_ns {
+            self.waits = (self.waits.0 + 1, self.waits.1.saturating_add(wait));
         }
+    }
+
+    #[inline]
+    fn record_times(&mut self, life: &Life) {
         for (latencies, interval) in self.intervals.0.iter_mut().zip(&life.intervals.0) {
             if let Some(nanoseconds) = interval {
                 latencies.record(*nanoseconds);
@@ -161,12 +167,25 @@ impl DeviceTally {
     }
 
     #[inline]
-    pub fn add(&mut self, request: &Request, life: &Life, direction: Direction) {
-        let tally = &mut self.directions[direction];
-        tally.add(request, life);
+    pub fn add(&mut self, request: &Request, life: &Life, direction: Direction, layer: Layer) {
+        // The kernel counts a flush that somebody asked for as an empty write, and the command that
+        // it then sends to the device as the flush.
+        let counted = match (direction, layer) {
+            (Direction::Flush, Layer::Top | Layer::Lower) => Direction::Write,
+            _ => direction,
+        };
+        self.directions[counted].count(request, life);
+        if life.stand == Stand::Whole {
+            self.directions[direction].record_times(life);
+        }
         match life.stand {
             Stand::Open => self.add_open(life),
             _ => self.add_ended(life),
+        }
+        match layer {
+            Layer::Top => {}
+            Layer::Lower => self.lower += 1,
+            Layer::Helper => self.helpers += 1,
         }
         if let Some(error) = request.error {
             count(&mut self.errors, error, i32::MIN);

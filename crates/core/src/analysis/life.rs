@@ -2,7 +2,7 @@
 //! from them.
 
 use super::axes::ByInterval;
-use crate::model::{Request, Status};
+use crate::model::{Operation, Request, Status};
 
 /// How a request stands towards the watch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,6 +40,8 @@ impl Life {
         };
         let g2c_ns = match q2c_ns {
             Some(q2c) => Some(q2c.saturating_sub(q2g_ns.unwrap_or(0))),
+            // What the kernel makes itself is got and issued at once.
+            None if request.pid.is_none() && request.operation == Operation::Flush => d2c_ns,
             None => sum(g2d_or_i, d2c_ns),
         };
         Life {

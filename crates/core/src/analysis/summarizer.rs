@@ -70,13 +70,11 @@ impl Summarizer {
         let life = Life::of(request);
         let direction = Direction::from(request.operation);
         let slot = self.device(request);
-        let layer = layer(request);
+        let layer = layer(request, names);
         let place = Place::new(slot, layer);
         self.latest_ns = self.latest_ns.max(life.ended_ns());
         if let Some(device) = self.devices.get_mut(usize::from(slot)) {
-            device.add(request, &life, direction);
-            device.lower += u64::from(layer == Layer::Lower);
-            device.helpers += u64::from(layer == Layer::Helper);
+            device.add(request, &life, direction, layer);
         }
         if life.stand == Stand::Open && self.open.len() < MAX_OPEN {
             self.open.push((request.clone(), parts.to_vec()));
@@ -177,7 +175,7 @@ impl Summarizer {
         let window = self.window(environment);
         self.start_ns = window.start_ns;
         for (request, parts) in std::mem::take(&mut self.open) {
-            let place = Place::new(self.device(&request), layer(&request));
+            let place = Place::new(self.device(&request), layer(&request, names));
             let whole = self.whole(&request, &Life::of(&request), place, window.end_ns);
             self.charged.charge(&request, &parts, &whole, names);
         }
@@ -194,10 +192,12 @@ impl Summarizer {
     }
 }
 
-fn layer(request: &Request) -> Layer {
+fn layer(request: &Request, names: &Names) -> Layer {
+    // Its own command for others' flushes has the operation and the flag: "FF".
+    let is_made = || request.pid.is_none() || names.get(request.rwbs).starts_with("FF");
     if request.parent_id.is_some() || request.origin == Origin::Stacked {
         Layer::Lower
-    } else if request.operation == Operation::Flush && request.pid.is_none() {
+    } else if request.operation == Operation::Flush && is_made() {
         Layer::Helper
     } else {
         Layer::Top

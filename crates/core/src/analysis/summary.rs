@@ -144,7 +144,9 @@ pub const STALLED_NS: u64 = 1_000_000_000;
 /// How many processes are shown for each device.
 pub const DEVICE_ROWS: usize = 5;
 
-/// One direction of one device.
+/// One direction of one device. `intervals` and histograms are of what requests do. Everything else
+/// counts as the kernel does: a flush that somebody asks for is an empty write, and the command that
+/// the kernel then sends to the device, for one or many that asked, is the flush.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct DirectionSummary {
     /// Requests that ended during the watch.

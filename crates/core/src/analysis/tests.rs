@@ -390,6 +390,24 @@ fn flushes_that_the_kernel_makes_are_not_counted_twice() {
 }
 
 #[test]
+fn flushes_are_counted_as_the_kernel_does() {
+    let mut script = Script::new(10);
+    for _ in 0..3 {
+        let asked = script.request("sda", Operation::Flush).by(1, "db");
+        asked.direct(0, 100, 2 * MS).add();
+    }
+    script.request("sda", Operation::Flush).issued(MS).add();
+    let summary = script.summary();
+    let sda = device(&summary, "sda");
+    let (write, flush) = (&sda.directions[Direction::Write], &sda.directions[Direction::Flush]);
+    assert_eq!((write.requests, flush.requests), (3, 1));
+    assert_eq!((write.await_ns, flush.await_ns), (Some(2_000_100.0), Some(1e6)));
+    assert_eq!(write.intervals[Interval::Q2c], None);
+    assert_eq!(flush.intervals[Interval::Q2c].unwrap().requests, 3);
+    assert_eq!(summary.processes.rows[0].usage.directions[Direction::Flush].requests, 3);
+}
+
+#[test]
 fn functions_that_every_request_goes_through_part_no_paths() {
     let mut script = Script::new(10);
     for plumbing in ["submit_bio", "__traceiter_block_bio_queue", "blk_mq_submit_bio"] {

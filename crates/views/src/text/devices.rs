@@ -51,8 +51,14 @@ pub const DEVICES: Definition<DeviceSummary> = Definition {
             value: |device, style| escape(&device.device, style).into_owned().into(),
         },
         number("r/s", "1/s", 0, "reads completed per second", |it, _| rate(it, Direction::Read)),
-        number("w/s", "1/s", 0, "writes completed per second", |it, _| rate(it, Direction::Write)),
-        number("f/s", "1/s", 4, "cache flushes completed per second", |it, _| {
+        number(
+            "w/s",
+            "1/s",
+            0,
+            "writes completed per second; as in iostat, a flush that somebody asks for is an empty one",
+            |it, _| rate(it, Direction::Write),
+        ),
+        number("f/s", "1/s", 4, "cache flushes that the device completed per second", |it, _| {
             rate(it, Direction::Flush)
         }),
         number("d/s", "1/s", 9, "discards completed per second", |it, _| {

@@ -1,6 +1,7 @@
 //! The JSON report.
 
 use crate::scenes;
+use iowhy_core::analysis::Interval;
 use iowhy_core::script::Script;
 use iowhy_views::json;
 use serde_json::Value;
@@ -35,7 +36,8 @@ fn figures_are_those_of_the_summary() {
             }
             let buckets = json["q2c_histogram"].as_array().unwrap();
             let counted: u64 = buckets.iter().map(|it| it["requests"].as_u64().unwrap()).sum();
-            assert_eq!(counted, figures.requests - figures.begun_before_requests);
+            let q2c = figures.intervals[Interval::Q2c];
+            assert_eq!(counted, q2c.map_or(0, |stage| stage.requests));
         }
     }
     let java = &report["processes"]["rows"][0];

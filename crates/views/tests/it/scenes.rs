@@ -102,7 +102,9 @@ fn commits(script: &mut Script) {
             .add();
         let flush = script.request("nvme0n1", Operation::Flush).by(812, "postgres");
         let flush = flush.cgroup("/system.slice/postgresql.service", "postgresql.service");
-        flush.at(at + 40_000).direct(150, 300, 610 * US + dice.below(200 * US)).add();
+        let flushed = 610 * US + dice.below(200 * US);
+        flush.at(at + 40_000).direct(150, 300, flushed).add();
+        script.request("nvme0n1", Operation::Flush).at(at + 41_000).issued(flushed).add();
         if index % 2 == 0 {
             let read = script.read("nvme0n1", 8192).by(813, "postgres").at(at + 900_000);
             read.sector(dice.below(1 << 29))
