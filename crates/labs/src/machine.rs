@@ -115,7 +115,12 @@ impl DiskStats {
     /// Reads `/sys/block/NAME/stat`, the same numbers as `/proc/diskstats`.
     pub fn of(device: &str) -> Result<DiskStats> {
         let path = format!("/sys/block/{device}/stat");
-        let text = fs::read_to_string(&path).context(|| format!("read {path}"))?;
+        DiskStats::read(Path::new(&path))
+    }
+
+    /// Reads a file that holds what `/sys/block/NAME/stat` held.
+    pub fn read(path: &Path) -> Result<DiskStats> {
+        let text = fs::read_to_string(path).context(|| format!("read {}", path.display()))?;
         let fields: Vec<u64> =
             text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
         let field = |index: usize| fields.get(index).copied().unwrap_or(0);

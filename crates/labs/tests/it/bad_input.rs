@@ -210,13 +210,14 @@ fn damaged_recording() -> Result<()> {
 }
 
 /// The disk that the recording goes to fills up: the watch stops, says so, and keeps what is whole.
+/// It has room for the segments of some ten seconds.
 fn disk_full() -> Result<()> {
     machine::need_bpf()?;
     let scratch = Scratch::new()?;
     let device = LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?;
     let small = scratch.fresh("small");
     fs::create_dir(&small).context(|| "make a folder".to_owned())?;
-    command::run("mount", ["-ttmpfs", "-osize=768k", "iowhy-labs", &small.to_string_lossy()])?;
+    command::run("mount", ["-ttmpfs", "-osize=16m", "iowhy-labs", &small.to_string_lossy()])?;
     let job = Job::new(device.path(), Engine::Libaio, Access::RandomRead, 4096);
     let job = job.direct().with("iodepth", "16").with("size", "64m").timed(60);
     let fio = job.command(&scratch.fresh("fio.json"))?;

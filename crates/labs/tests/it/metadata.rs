@@ -1,6 +1,7 @@
 //! A storm of small files and folders: not one false file name.
 
 use crate::support::{labs_program, trial, watch};
+use iowhy_core::model::Origin;
 use iowhy_labs::Result;
 use iowhy_labs::devices::{Backing, FileSystem, Kind, LoopDevice};
 use iowhy_labs::scratch::Scratch;
@@ -45,6 +46,14 @@ fn storm(kind: Kind) -> Result<()> {
         assert!(
             !recording.text(request.rwbs).contains('M'),
             "{file} is named by a metadata request: {request:?}"
+        );
+    }
+    for request in &recording.requests {
+        let journal = recording.text(request.process).starts_with("jbd2/");
+        assert!(
+            !journal || matches!(request.origin, Origin::Journal | Origin::Flush),
+            "jbd2 wrote what is called {}: {request:?}",
+            request.origin.word()
         );
     }
     assert!(named > 0, "the storm's data is there too:\n{}", recording.overview());

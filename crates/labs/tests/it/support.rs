@@ -67,13 +67,19 @@ pub fn refused(command: Command) -> Result<(i32, String)> {
     Ok((code.unwrap_or_default(), text))
 }
 
+/// Runs "$@" between two reads of the device's counters.
+const COUNTED: &str = r#"stat=$1 notes=$2; shift 2
+cat "$stat" >"$notes.before"; "$@"; status=$?; cat "$stat" >"$notes.after"; exit $status"#;
+
 /// Watches `device` while `workload` runs, and reads the recording. What holds for every watch is
 /// checked here: the device's own counters, the stages, the parts.
 pub fn watch(device: &dyn BlockDevice, output: &Path, workload: &Command) -> Result<Recording> {
     machine::need_bpf()?;
     let before = DiskStats::of(device.name())?;
     let mut record = iowhy(["record", "-d", device.name(), "-o"])?;
-    record.arg(output).arg("--").arg(workload.get_program()).args(workload.get_args());
+    record.arg(output).args(["--", "/bin/sh", "-c", COUNTED, "sh"]);
+    record.arg(format!("/sys/block/{}/stat", device.name())).arg(output.with_extension("stat"));
+    record.arg(workload.get_program()).args(workload.get_args());
     let shown = command::shown(&record);
     let result = finish(record)?;
     let after = DiskStats::of(device.name())?;
@@ -81,7 +87,11 @@ pub fn watch(device: &dyn BlockDevice, output: &Path, workload: &Command) -> Res
         return Err(Error::missing("BPF", said(&result)));
     }
     assert!(result.status.success(), "{shown} ended with {}:\n{}", result.status, said(&result));
+    let noted = |name: &str| DiskStats::read(&output.with_extension(format!("stat.{name}")));
     let recording = Recording::open(output)?;
-    recording.check(device.name(), after.since(before));
+    // A sync of the whole machine may come just before or after the watch: what was recorded lies
+    // between what was counted within it and around it.
+    let (within, around) = (noted("after")?.since(noted("before")?), after.since(before));
+    recording.check(device.name(), within, around);
     Ok(recording)
 }
