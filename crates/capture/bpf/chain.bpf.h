@@ -13,7 +13,8 @@
 #include "what.bpf.h"
 
 #define MAX_BIOS 256  /* of one request that are looked at */
-#define MAX_PAGES 256 /* of one bio that are looked at */
+#define MAX_VECTORS 256 /* of one bio that are looked at */
+#define MAX_FOLIOS 64 /* of one vector that are looked at */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -127,7 +128,6 @@ static __always_inline void adopt_bios(struct wire_request *r, struct bio *head)
 static __always_inline void adopt_request(struct wire_request *r, struct request *rq)
 {
 	struct bio *head = rq->bio;
-	u64 sector = rq->__sector;
 
 	if (!head) {
 		if ((r->operation & 0xff) == 2) { /* REQ_OP_FLUSH */
@@ -137,10 +137,7 @@ static __always_inline void adopt_request(struct wire_request *r, struct request
 		}
 		return;
 	}
-	/* The rest of a split bio begins further into the file. */
-	if (r->bios == 1 && sector > r->sector && r->part.offset != OFFSET_UNKNOWN)
-		r->part.offset += (sector - r->sector) << 9;
-	r->sector = sector;
+	r->sector = rq->__sector;
 	r->bytes = rq->__data_len;
 	r->operation = rq->cmd_flags;
 	if (head->bi_next)
@@ -189,35 +186,74 @@ static __always_inline void add_part(struct parts *parts, struct wire_part *part
 }
 
 /*
- * Adds one page of a bio that is not one run of its file. A global function: the verifier looks at
- * it once, not once for each page of each bio.
+ * Adds up to `bytes` of the folio that `page` is in, from `offset` in the page on; returns how many.
+ * This and what follows are global functions: the verifier looks at each once, not once for each
+ * turn of each loop.
  */
-__noinline int add_page(u64 vec_address)
+__noinline int add_folio(u64 page, u32 offset, u32 bytes)
 {
 	union room *room = room_of(ROOM_COMPLETE);
 	struct wire_part part = { .offset = OFFSET_UNKNOWN };
 	struct inode *inode = NULL;
-	struct bio_vec vec;
+	u64 rest = folio_rest((struct page *)page, offset);
 
-	if (!room || bpf_probe_read_kernel(&vec, sizeof(vec), (void *)vec_address))
+	if (!room)
 		return 0;
-	part.bytes = vec.bv_len;
-	part.found = find_page(vec.bv_page, &part, &inode);
+	part.bytes = bytes < rest ? bytes : rest;
+	part.found = find_page((struct page *)page, &part, &inode);
 	if (part.found == FOUND_PAGE)
-		part.offset += vec.bv_offset;
+		part.offset += offset;
 	add_part((struct parts *)&room->parts, &part);
+	return part.bytes;
+}
+
+/*
+ * Adds `bytes` of one vector of a bio from `skip` on. Neighbours in memory share a vector although
+ * they need not be neighbours in the file, so each folio is looked at.
+ */
+__noinline int add_vector(u64 address, u32 skip, u32 bytes)
+{
+	struct bio_vec vec;
+	u32 i, at, done;
+
+	if (bpf_probe_read_kernel(&vec, sizeof(vec), (void *)address))
+		return 0;
+	at = vec.bv_offset + skip;
+	for (i = 0; i < MAX_FOLIOS && bytes; i++) {
+		done = add_folio(nth_page(vec.bv_page, at), page_offset(at), bytes);
+		if (!done || done > bytes)
+			return 0;
+		bytes -= done;
+		at += done;
+	}
+	if (bytes)
+		count(COUNT_CHAIN_CUT);
 	return 0;
 }
 
+/* Adds a bio whose pages are not one run of its file. */
 __noinline int add_pages(u64 bio_address)
 {
 	struct bio *bio = (struct bio *)bio_address;
-	u64 vec = number_of(READ(bio, bi_io_vec));
-	u32 total = READ(bio, bi_vcnt);
+	u64 vecs = number_of(READ(bio, bi_io_vec));
+	u32 index = READ(bio, bi_iter.bi_idx);
+	u32 skip = READ(bio, bi_iter.bi_bvec_done);
+	u32 bytes = READ(bio, bi_iter.bi_size);
 	u32 i;
 
-	for (i = 0; i < MAX_PAGES && i < total; i++)
-		add_page(vec + i * sizeof(struct bio_vec));
+	for (i = 0; i < MAX_VECTORS && bytes; i++) {
+		u64 vec = vecs + (u64)(index + i) * sizeof(struct bio_vec);
+		u32 length = READ((struct bio_vec *)vec, bv_len);
+
+		if (length <= skip)
+			break;
+		length -= skip;
+		if (length > bytes)
+			length = bytes;
+		add_vector(vec, skip, length);
+		bytes -= length;
+		skip = 0;
+	}
 	return 0;
 }
 

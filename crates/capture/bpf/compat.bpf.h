@@ -184,6 +184,31 @@ static __always_inline u64 folio_pages(struct page *head)
 	return 1;
 }
 
+/* The page that lies `bytes` behind the beginning of `page`, and the place in it. */
+static __always_inline u64 nth_page(struct page *page, u32 bytes)
+{
+	return number_of(page) + (u64)(bytes >> settings.page_shift) *
+					 bpf_core_type_size(struct page);
+}
+
+static __always_inline u32 page_offset(u32 bytes)
+{
+	return bytes & ((1U << settings.page_shift) - 1);
+}
+
+/* Bytes from `offset` in `page` to the end of its folio. */
+static __always_inline u64 folio_rest(struct page *page, u32 offset)
+{
+	struct page *head = head_page(page);
+	u64 before = (number_of(page) - number_of(head)) / bpf_core_type_size(struct page);
+	u64 pages = folio_pages(head);
+
+	/* A page that is not within what its head says is at least itself. */
+	if (pages <= before)
+		return (1U << settings.page_shift) - offset;
+	return ((pages - before) << settings.page_shift) - offset;
+}
+
 /* The number of the system call that a task is in; -1 in faults and where there is none. */
 static __always_inline int system_call_of(struct pt_regs *regs)
 {

@@ -111,25 +111,30 @@ static __always_inline u32 find_page(struct page *page, struct wire_part *part, 
 		return FOUND_NO_MAPPING;
 	if (!identify(inode, &part->inode))
 		return FOUND_NO_MAPPING;
-	part->offset = page_position(page, head) * settings.page_size;
+	part->offset = page_position(page, head) << settings.page_shift;
 	*found = inode;
 	return FOUND_PAGE;
 }
 
-/* Whether the last page follows from the first, so that one run of the file is the whole bio. */
+/*
+ * Whether the last byte follows from the first, so that one run of the file is the whole bio: pages
+ * come in the order of the file, so nothing can be missing between.
+ */
 static __always_inline bool is_one_run(struct bio *bio, struct wire_request *r, u32 vecs)
 {
 	u64 vec = number_of(READ(bio, bi_io_vec)) + (vecs - 1) * sizeof(struct bio_vec);
 	struct wire_part last = {};
 	struct inode *inode = NULL;
 	struct bio_vec end;
+	u32 at;
 
 	if (bpf_probe_read_kernel(&end, sizeof(end), (void *)vec))
 		return false;
-	if (find_page(end.bv_page, &last, &inode) != FOUND_PAGE)
+	at = end.bv_offset + end.bv_len - 1;
+	if (find_page((struct page *)nth_page(end.bv_page, at), &last, &inode) != FOUND_PAGE)
 		return false;
 	return last.inode.address == r->part.inode.address &&
-	       last.offset + end.bv_offset + end.bv_len == r->part.offset + r->bytes;
+	       last.offset + page_offset(at) + 1 == r->part.offset + r->bytes;
 }
 
 static __always_inline u32 find_pages(struct bio *bio, struct wire_request *r, u32 end_io)
@@ -156,7 +161,7 @@ static __always_inline u32 find_pages(struct bio *bio, struct wire_request *r, u
 	    number_of(READ(READ(READ(inode, i_sb), s_bdev), bd_disk)) != number_of(bio_disk(bio)))
 		return FOUND_NO_MAPPING;
 	r->part.offset += first.bv_offset;
-	if (vecs > 1 && !is_one_run(bio, r, vecs))
+	if (!vecs || ((vecs > 1 || first.bv_len > 1U << settings.page_shift) && !is_one_run(bio, r, vecs)))
 		r->flags |= REQUEST_EXTENTS;
 	see_file(number_of(inode), 0, &r->part.inode, ROOM_SUBMIT);
 	return found;

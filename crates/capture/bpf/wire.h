@@ -112,7 +112,7 @@ struct wire_settings {
 	unsigned long long end_io[END_IO_COUNT]; /* addresses; 0 where this kernel has none */
 	unsigned int devices[WIRE_MAX_DEVICES];	 /* the only ones to watch */
 	unsigned int device_count;		 /* 0: all */
-	unsigned int page_size;
+	unsigned int page_shift;
 	unsigned int stacks_per_second; /* on each CPU */
 	unsigned char rq_events_have_queue;  /* the first argument of request events is the queue */
 	unsigned char bio_events_have_queue; /* the same of bio events */

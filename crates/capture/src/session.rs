@@ -228,7 +228,7 @@ fn memory_of(fd: i32) -> u64 {
 
 fn settings(facts: &Facts, wishes: &Wishes) -> Result<wire::wire_settings, Error> {
     let mut settings = wire::wire_settings::new_zeroed();
-    settings.page_size = facts.page_size;
+    settings.page_shift = facts.page_size.trailing_zeros();
     settings.device_count = wishes.devices.len() as u32;
     settings.stacks_per_second = wishes.stacks_per_second;
     settings.user_stacks = u8::from(wishes.user_stacks);

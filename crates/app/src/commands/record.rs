@@ -88,8 +88,8 @@ fn finish(watched: Watched<Recorder>, directory: &Path) -> Result<(), Failure> {
     }
     finished?;
     output::note(&summary(sink.requests, &environment, directory));
-    if let Some(status) = child.and_then(exit_status) {
-        output::note(&format!("the command ended with {status}"));
+    if let Some(said) = child.and_then(told_of) {
+        output::note(&said);
     }
     Ok(())
 }
@@ -104,7 +104,11 @@ fn summary(requests: u64, environment: &Environment, directory: &Path) -> String
     )
 }
 
-/// How the command ended, where that is worth a word.
-fn exit_status(mut child: Child) -> Option<std::process::ExitStatus> {
-    child.wait().ok().filter(|status| !status.success())
+/// What is worth saying of the command: that it failed, or that it still runs.
+fn told_of(mut child: Child) -> Option<String> {
+    match child.try_wait() {
+        Ok(Some(status)) if status.success() => None,
+        Ok(Some(status)) => Some(format!("the command ended with {status}")),
+        _ => Some(format!("the command still runs, as process {}", child.id())),
+    }
 }

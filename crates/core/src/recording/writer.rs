@@ -41,7 +41,7 @@ impl Default for Limits {
         Limits {
             group_rows: 64 << 10,
             group_bytes: 6 << 20,
-            segment_bytes: 64 << 20,
+            segment_bytes: 4 << 20,
             segment_age: Duration::from_secs(5),
         }
     }

@@ -122,6 +122,15 @@ int on_split(u64 *ctx)
 	front->id = next_id(bpf_get_smp_processor_id());
 	front->weight = 0;
 	front->stack = 0;
+	front->bytes = half->bi_iter.bi_size;
+	front->part.bytes = front->bytes;
+	if (front->bytes > r->bytes)
+		return 0;
+	r->sector += front->bytes >> 9;
+	r->bytes -= front->bytes;
+	r->part.bytes -= front->bytes;
+	if (r->part.offset != OFFSET_UNKNOWN)
+		r->part.offset += front->bytes;
 	return 0;
 }
 

@@ -52,7 +52,7 @@ int on_dirty(u64 *ctx)
 			return 0;
 	}
 	see_task(number_of(task), ROOM_DIRTY);
-	charge(dirtiers, READ(task, tgid), folio_pages(folio) * settings.page_size);
+	charge(dirtiers, READ(task, tgid), folio_pages(folio) << settings.page_shift);
 	return 0;
 }
 
