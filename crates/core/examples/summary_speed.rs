@@ -10,29 +10,34 @@ use iowhy_core::script::Script;
 use std::time::Instant;
 
 const REQUESTS: u64 = 200_000;
-const ROUNDS: u64 = 10;
+const ROUNDS: u64 = 20;
+const BATCH: usize = 1000;
 
 fn main() {
     let script = rows();
-    for size in [1000, 20_000] {
-        let source = script.source(size);
-        let (mut best, mut summarizer) = (f64::MAX, Summarizer::new(&script.environment));
-        for _ in 0..ROUNDS {
+    let source = script.source(BATCH);
+    let mut summarizer = Summarizer::new(&script.environment);
+    let mut times = Vec::new();
+    for _ in 0..ROUNDS {
+        for batch in source.batches.iter().filter(|batch| batch.requests.len() == BATCH) {
             let begin = Instant::now();
-            source.batches.iter().for_each(|batch| summarizer.add(batch, &script.names));
-            best = best.min(begin.elapsed().as_secs_f64());
+            summarizer.add(batch, &script.names);
+            times.push(begin.elapsed().as_nanos() as f64 / BATCH as f64);
         }
-        let begin = Instant::now();
-        let summary = summarizer.finish(&script.environment, &script.names);
-        println!(
-            "batches of {size}: {:.0} ns per request (wall, best of {ROUNDS}), finish {:.1} ms, \
-             {} requests, {} files",
-            best * 1e9 / REQUESTS as f64,
-            begin.elapsed().as_secs_f64() * 1e3,
-            summary.watch.requests,
-            summary.files.rows.len() as u64 + summary.files.others.count,
-        );
     }
+    times.sort_by(f64::total_cmp);
+    let begin = Instant::now();
+    let summary = summarizer.finish(&script.environment, &script.names);
+    println!(
+        "ns per request with 1.25 parts (wall, batches of {BATCH}): best {:.0}, quarter {:.0}, \
+         median {:.0}; finish {:.1} ms; {} requests, {} files",
+        times[0],
+        times[times.len() / 4],
+        times[times.len() / 2],
+        begin.elapsed().as_secs_f64() * 1e3,
+        summary.watch.requests,
+        summary.files.rows.len() as u64 + summary.files.others.count,
+    );
 }
 
 fn rows() -> Script {
@@ -43,7 +48,7 @@ fn rows() -> Script {
         let random = state >> 33;
         let pid = 1000 + (random % 8) as u32;
         let at = (index * 40_000) as i64;
-        let file = format!("/var/lib/db/{}", random % 5000);
+        let file = format!("/var/lib/db/{}", random % 2000);
         let d2c = 80_000 + random % 50_000;
         if index % 4 == 0 {
             let write = script.write("nvme0n1", 16_384).at(at).by(70, "kworker/u8:2");

@@ -192,8 +192,8 @@ impl Attribution {
 
     /// Makes `programs` complete: all processes by name.
     pub fn settle(&mut self) {
-        for (place, key, used) in self.processes.known.rows() {
-            self.programs.absorb(*place, key.name, used);
+        for row in self.processes.known.rows() {
+            self.programs.absorb(row.place, row.key.name, &row.used);
         }
     }
 
@@ -205,8 +205,7 @@ impl Attribution {
             kernel: self.stacks.find(request.stack_id, false),
             user: self.stacks.find(request.user_stack_id, true),
         };
-        let weighted = Charge { weight: u64::from(request.stack_weight), ..*whole };
-        self.code_paths.charge(path, &weighted);
+        self.code_paths.charge(path, &whole.times(u64::from(request.stack_weight)));
     }
 
     #[inline]
@@ -214,9 +213,9 @@ impl Attribution {
         let owner = owner(request, part);
         self.processes.charge(owner, charge);
         if let Some(moved) = self.processes.known.moved_out() {
-            moved
-                .iter()
-                .for_each(|(place, key, used)| self.programs.absorb(*place, key.name, used));
+            for row in moved {
+                self.programs.absorb(row.place, row.key.name, &row.used);
+            }
         }
         self.cgroups.charge(cgroup(request, part, owner, names), charge);
         self.files.charge(file(part), charge);

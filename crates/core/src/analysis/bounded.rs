@@ -28,31 +28,28 @@ impl Flow {
 
 /// What one key used.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[repr(C)]
 pub(super) struct Used {
+    /// The number of the last request counted, so that its further parts do not count it again.
+    last: u64,
     /// Requests that ended during the watch.
     pub ended: ByDirection<Flow>,
     /// Requests that had not ended; their time is a lower bound.
     pub open: Flow,
     /// How many of the reads and writes were sequential.
     pub sequential: u64,
-    /// The number of the last request counted, so that its further parts do not count it again.
-    last: u64,
 }
 
 impl Used {
     #[inline]
     fn note(&mut self, charge: &Charge) {
-        let again = u64::from(self.last != charge.sequence) * charge.weight;
-        self.last = charge.sequence;
-        let flow = Flow {
-            requests: again,
-            bytes: charge.bytes.saturating_mul(charge.weight),
-            time_ns: charge.time_ns.saturating_mul(charge.weight),
-        };
-        match charge.open {
-            true => self.open.add(flow),
-            false => self.ended[charge.direction].add(flow),
+        let flow = if charge.open { &mut self.open } else { &mut self.ended[charge.direction] };
+        if self.last != charge.sequence {
+            self.last = charge.sequence;
+            flow.requests += charge.weight;
         }
+        flow.bytes = flow.bytes.saturating_add(charge.bytes);
+        flow.time_ns = flow.time_ns.saturating_add(charge.time_ns);
     }
 
     /// Adds what another key, or the same key elsewhere, used.
@@ -87,8 +84,20 @@ pub(super) struct Charge {
     pub open: bool,
     pub bytes: u64,
     pub time_ns: u64,
-    /// How many requests like this one it stands for.
+    /// How many requests it stands for.
     pub weight: u64,
+}
+
+impl Charge {
+    /// The same for `weight` requests like this one.
+    pub fn times(&self, weight: u64) -> Charge {
+        Charge {
+            bytes: self.bytes.saturating_mul(weight),
+            time_ns: self.time_ns.saturating_mul(weight),
+            weight,
+            ..*self
+        }
+    }
 }
 
 /// Which requests of a device are meant.
@@ -134,19 +143,29 @@ pub(super) struct Lumped {
     pub used: Used,
 }
 
+/// A key of a place, and what it used. In this order and on a cache line of its own, a charge to one
+/// of many keys touches one or two lines.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+pub(super) struct Row<K> {
+    pub key: K,
+    pub place: Place,
+    pub used: Used,
+}
+
 /// What each key of each place used, in bounded memory.
 #[derive(Clone, Debug)]
 pub(super) struct Bounded<K> {
     index: FxHashMap<(Place, K), u32>,
     /// In the order of first sight, which does not depend on hashes.
-    rows: Vec<(Place, K, Used)>,
+    rows: Vec<Row<K>>,
     limit: usize,
     latest: u32,
     /// By place.
     lumped: Vec<Lumped>,
     /// Whether what is moved out is also handed out one by one.
     hands_out: bool,
-    moved_out: Vec<(Place, K, Used)>,
+    moved_out: Vec<Row<K>>,
 }
 
 impl<K: Copy + Eq + Hash> Bounded<K> {
@@ -169,7 +188,7 @@ impl<K: Copy + Eq + Hash> Bounded<K> {
 
     /// What was moved out since the last call.
     #[inline]
-    pub fn moved_out(&mut self) -> Option<Vec<(Place, K, Used)>> {
+    pub fn moved_out(&mut self) -> Option<Vec<Row<K>>> {
         (!self.moved_out.is_empty()).then(|| std::mem::take(&mut self.moved_out))
     }
 
@@ -198,15 +217,17 @@ impl<K: Copy + Eq + Hash> Bounded<K> {
 
     #[inline]
     fn used(&mut self, place: Place, key: K) -> Option<&mut Used> {
-        let is_latest =
-            self.rows.get(self.latest as usize).is_some_and(|row| row.0 == place && row.1 == key);
+        let is_latest = self
+            .rows
+            .get(self.latest as usize)
+            .is_some_and(|row| row.place == place && row.key == key);
         if !is_latest {
             self.latest = match self.index.get(&(place, key)) {
                 Some(slot) => *slot,
                 None => self.first_sight(place, key),
             };
         }
-        self.rows.get_mut(self.latest as usize).map(|row| &mut row.2)
+        self.rows.get_mut(self.latest as usize).map(|row| &mut row.used)
     }
 
     fn first_sight(&mut self, place: Place, key: K) -> u32 {
@@ -214,7 +235,7 @@ impl<K: Copy + Eq + Hash> Bounded<K> {
             self.make_room();
         }
         let slot = self.rows.len() as u32;
-        self.rows.push((place, key, Used::default()));
+        self.rows.push(Row { key, place, used: Used::default() });
         self.index.insert((place, key), slot);
         slot
     }
@@ -222,19 +243,19 @@ impl<K: Copy + Eq + Hash> Bounded<K> {
     /// Keeps the quarter with the most time and the quarter with the most bytes.
     fn make_room(&mut self) {
         let mut keep = vec![false; self.rows.len()];
-        let by_time = |row: &(Place, K, Used)| row.2.all().time_ns;
-        let by_bytes = |row: &(Place, K, Used)| row.2.all().bytes;
+        let by_time = |row: &Row<K>| row.used.all().time_ns;
+        let by_bytes = |row: &Row<K>| row.used.all().bytes;
         mark_largest(&mut keep, self.rows.iter().map(by_time).collect(), self.limit / 4);
         mark_largest(&mut keep, self.rows.iter().map(by_bytes).collect(), self.limit / 4);
         self.index.clear();
-        for (keep, (place, key, used)) in keep.into_iter().zip(std::mem::take(&mut self.rows)) {
+        for (keep, row) in keep.into_iter().zip(std::mem::take(&mut self.rows)) {
             if keep {
-                self.index.insert((place, key), self.rows.len() as u32);
-                self.rows.push((place, key, used));
+                self.index.insert((row.place, row.key), self.rows.len() as u32);
+                self.rows.push(row);
             } else {
-                self.lump(place, &used);
+                self.lump(row.place, &row.used);
                 if self.hands_out {
-                    self.moved_out.push((place, key, used));
+                    self.moved_out.push(row);
                 }
             }
         }
@@ -250,7 +271,7 @@ impl<K: Copy + Eq + Hash> Bounded<K> {
     }
 
     /// Every key with its place, in the order of first sight.
-    pub fn rows(&self) -> &[(Place, K, Used)] {
+    pub fn rows(&self) -> &[Row<K>] {
         &self.rows
     }
 
@@ -284,7 +305,7 @@ mod tests {
         table.charge('b', &charge(1, 30, 15));
         table.charge('a', &charge(1, 20, 10));
         table.charge('a', &charge(2, 1, 1));
-        let used: Vec<Flow> = table.rows().iter().map(|row| row.2.all()).collect();
+        let used: Vec<Flow> = table.rows().iter().map(|row| row.used.all()).collect();
         assert_eq!(used[0], Flow { requests: 2, bytes: 31, time_ns: 16 });
         assert_eq!(used[1], Flow { requests: 1, bytes: 30, time_ns: 15 });
     }
@@ -299,7 +320,7 @@ mod tests {
         }
         assert!(table.rows().len() <= 64);
         let mut all = Used::default();
-        table.rows().iter().for_each(|row| all.add(&row.2));
+        table.rows().iter().for_each(|row| all.add(&row.used));
         let mut keys = table.rows().len() as u64;
         for (_, lumped) in table.lumped() {
             all.add(&lumped.used);
@@ -308,9 +329,9 @@ mod tests {
         assert_eq!(all.all().requests, 300_000);
         assert_eq!(all.all().bytes, 100_000 * 1011);
         assert_eq!(keys, 100_006);
-        let seventh = table.rows().iter().find(|row| row.1 == 7).unwrap();
+        let seventh = table.rows().iter().find(|row| row.key == 7).unwrap();
         assert_eq!(
-            seventh.2.all(),
+            seventh.used.all(),
             Flow { requests: 100_000, bytes: 100_000, time_ns: 100_000_000 }
         );
     }

@@ -19,13 +19,17 @@ struct Segment {
 }
 
 impl Segment {
+    fn is_full(&self) -> bool {
+        self.busy == self.to - self.from
+    }
+
     /// The busy time between `from` and `to`, as far as they lie within.
     fn part(&self, from: u64, to: u64) -> u64 {
         let part = to.min(self.to).saturating_sub(from.max(self.from));
-        let span = self.to - self.from;
-        if self.busy == span || span == 0 {
+        if self.is_full() {
             return part;
         }
+        let span = self.to - self.from;
         (u128::from(self.busy) * u128::from(part) / u128::from(span)) as u64
     }
 }
@@ -43,8 +47,11 @@ impl BusyTime {
     pub fn add(&mut self, from: u64, to: u64) {
         let to = to.max(from);
         match self.segments.last_mut() {
-            Some(last)
-                if from >= last.from && to <= last.to && last.busy == last.to - last.from => {}
+            // Most requests are issued within or after the latest busy period.
+            Some(last) if from >= last.from && from <= last.to && last.is_full() => {
+                last.to = last.to.max(to);
+                last.busy = last.to - last.from;
+            }
             Some(last) if from <= last.to => self.insert(from, to),
             _ => self.push(Segment { from, to, busy: to - from }),
         }

@@ -47,23 +47,25 @@ pub(super) struct Found {
     pub bytes: u64,
 }
 
-/// Sectors that were touched without a gap.
-#[derive(Clone, Copy, Debug)]
-struct Extent {
-    from: u64,
-    to: u64,
-    /// When the request at `from` was queued, and its bytes: it has no known predecessor yet.
+/// The two ends of a stretch of sectors that was touched without a gap.
+#[derive(Clone, Copy, Default, Debug)]
+struct Ends {
+    /// When the request at its beginning was queued, and its bytes: it has no known predecessor yet.
     head_ns: u64,
     head_bytes: u64,
-    /// When the request that ends at `to` was queued.
+    /// When the request at its end was queued.
     tail_ns: u64,
-    used: u64,
 }
 
+/// The stretches of one group, by column so that looking for a sector is one quick pass.
 #[derive(Clone, Debug, Default)]
 struct Group {
-    extents: Vec<Extent>,
-    used: u64,
+    len: usize,
+    from: [u64; EXTENTS],
+    to: [u64; EXTENTS],
+    used: [u64; EXTENTS],
+    ends: [Ends; EXTENTS],
+    latest: u64,
 }
 
 /// The streams of a watch.
@@ -85,71 +87,95 @@ impl Streams {
             self.forget_half();
         }
         let group = self.groups.entry(key).or_default();
-        group.used = self.clock;
+        group.latest = self.clock;
         let to = sector.saturating_add(bytes.div_ceil(SECTOR));
-        group.observe(Extent {
-            from: sector,
+        group.observe(
+            sector,
             to,
-            head_ns: queued_ns,
-            head_bytes: bytes,
-            tail_ns: queued_ns,
-            used: self.clock,
-        })
+            Ends { head_ns: queued_ns, head_bytes: bytes, tail_ns: queued_ns },
+        )
     }
 
     fn forget_half(&mut self) {
-        let mut used: Vec<u64> = self.groups.values().map(|group| group.used).collect();
+        let mut used: Vec<u64> = self.groups.values().map(|group| group.latest).collect();
         let middle = used.len() / 2;
         let (_, median, _) = used.select_nth_unstable(middle);
         let median = *median;
-        self.groups.retain(|_, group| group.used > median);
+        self.groups.retain(|_, group| group.latest > median);
     }
 }
 
 impl Group {
-    fn observe(&mut self, new: Extent) -> Found {
-        let (mut before, mut after, mut oldest) = (None, None, (u64::MAX, 0));
-        for (index, extent) in self.extents.iter().enumerate() {
-            if extent.to == new.from && extent.tail_ns <= new.tail_ns {
-                before = before.or(Some(index));
-            }
-            if extent.from == new.to && extent.head_ns >= new.head_ns {
-                after = after.or(Some(index));
-            }
-            oldest = oldest.min((extent.used, index));
-        }
+    fn observe(&mut self, from: u64, to: u64, new: Ends) -> Found {
+        let before = self.find(|it, at| it.to[at] == from && it.ends[at].tail_ns <= new.tail_ns);
+        let after = self.find(|it, at| it.from[at] == to && it.ends[at].head_ns >= new.head_ns);
         let mut found = Found::default();
         if before.is_some() {
             found = Found { requests: 1, bytes: new.head_bytes };
         }
         if let Some(follower) = after {
             found.requests += 1;
-            found.bytes = found.bytes.saturating_add(self.extents[follower].head_bytes);
+            found.bytes = found.bytes.saturating_add(self.ends[follower].head_bytes);
         }
-        self.place(new, before, after, oldest.1);
+        self.place(from, to, new, before, after);
         found
     }
 
+    #[inline]
+    fn find(&self, is_it: impl Fn(&Group, usize) -> bool) -> Option<usize> {
+        (0..self.len.min(EXTENTS)).find(|at| is_it(self, *at))
+    }
+
     /// Joins the new stretch to what it touches, or keeps it in place of the one used longest ago.
-    fn place(&mut self, new: Extent, before: Option<usize>, after: Option<usize>, oldest: usize) {
-        match (before, after) {
+    fn place(
+        &mut self,
+        from: u64,
+        to: u64,
+        new: Ends,
+        before: Option<usize>,
+        after: Option<usize>,
+    ) {
+        let at = match (before, after) {
             (Some(before), Some(after)) => {
-                let Extent { to, tail_ns, .. } = self.extents[after];
-                let first = &mut self.extents[before];
-                (first.to, first.tail_ns, first.used) = (to, tail_ns, new.used);
-                self.extents.swap_remove(after);
+                self.to[before] = self.to[after];
+                self.ends[before].tail_ns = self.ends[after].tail_ns;
+                self.used[before] = self.latest;
+                return self.remove(after);
             }
             (Some(before), None) => {
-                let first = &mut self.extents[before];
-                (first.to, first.tail_ns, first.used) = (new.to, new.tail_ns, new.used);
+                (self.to[before], self.ends[before].tail_ns) = (to, new.tail_ns);
+                before
             }
             (None, Some(after)) => {
-                let Extent { to, tail_ns, .. } = self.extents[after];
-                self.extents[after] = Extent { to, tail_ns, ..new };
+                self.from[after] = from;
+                self.ends[after] = Ends { tail_ns: self.ends[after].tail_ns, ..new };
+                after
             }
-            (None, None) if self.extents.len() < EXTENTS => self.extents.push(new),
-            (None, None) => self.extents[oldest] = new,
+            (None, None) => {
+                let at = self.room();
+                (self.from[at], self.to[at], self.ends[at]) = (from, to, new);
+                at
+            }
+        };
+        self.used[at] = self.latest;
+    }
+
+    /// A free place, or that of the stretch used longest ago.
+    fn room(&mut self) -> usize {
+        if self.len < EXTENTS {
+            self.len += 1;
+            return self.len - 1;
         }
+        (0..EXTENTS).min_by_key(|at| self.used[*at]).unwrap_or(0)
+    }
+
+    fn remove(&mut self, at: usize) {
+        self.len -= 1;
+        let last = self.len;
+        self.from[at] = self.from[last];
+        self.to[at] = self.to[last];
+        self.used[at] = self.used[last];
+        self.ends[at] = self.ends[last];
     }
 }
 

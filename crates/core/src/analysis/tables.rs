@@ -64,12 +64,12 @@ where
 {
     let mut index: FxHashMap<G, usize> = FxHashMap::default();
     let mut folded = Folded { rows: Vec::new(), lumped: Lumped::default() };
-    for (_, key, used) in table.rows().iter().filter(|(place, ..)| counts(*place)) {
-        let group = group(*key);
+    for row in table.rows().iter().filter(|row| counts(row.place)) {
+        let group = group(row.key);
         let slot = *index.entry(group.clone()).or_insert(folded.rows.len());
         match folded.rows.get_mut(slot) {
-            Some((_, sum)) => sum.add(used),
-            None => folded.rows.push((group, *used)),
+            Some((_, sum)) => sum.add(&row.used),
+            None => folded.rows.push((group, row.used)),
         }
     }
     for (_, lumped) in table.lumped().filter(|(place, _)| counts(*place)) {
