@@ -10,7 +10,7 @@
 //! | [`machine`] | what `/proc` and `/sys` say: diskstats, memory of a process, privileges |
 //! | [`process`] | ending what a lab started |
 //! | [`recorded`] | the weight of a recording |
-//! | [`bench`] | `cargo lab bench-capture` |
+//! | [`mod@bench`] | `cargo lab bench-capture` |
 //! | [`demo`] | `cargo lab demo` |
 //! | [`iowhy`] | the built binary that the labs drive |
 //!
