@@ -1,0 +1,431 @@
+//! All streams of a capture, merged by time in bounded memory.
+//!
+//! Each stream is read ahead by [`AHEAD`] events, as blkparse does; names and clocks that are met
+//! on the way are handed out at once, ahead of the order of time. Among equal times the stream
+//! that is being read goes on, then the one that was put back last: blkparse's order.
+
+use super::input::{Input, Inputs};
+use super::reader::{MIN_BUFFER, RecordReader};
+use super::record::{Batch, Record};
+use super::warning::{Kind, Warnings};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::PathBuf;
+
+/// Events that are read ahead of each stream: blkparse's batch.
+pub const AHEAD: usize = 512;
+/// Events of a merged stream that are held back to put them in order.
+const WINDOW: usize = 64 << 10;
+/// Memory for all buffers of all streams.
+const BUFFERS: usize = 8 << 20;
+/// Records in one filled batch.
+const BATCH: usize = 4096;
+
+/// In which order, and which records, a capture gives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Order {
+    /// By time, everything that is there.
+    #[default]
+    Time,
+    /// What blkparse gives: no record of another CPU than its file's, nothing behind the first CPU
+    /// number that is missing, dumps as they stand.
+    Blkparse,
+}
+
+/// How a capture is read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Options {
+    /// The order of records.
+    pub order: Order,
+}
+
+/// Why a capture cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A name stands for nothing.
+    #[error("failed to find capture {path}: {source}")]
+    NotFound {
+        /// What was given.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// A file cannot be opened.
+    #[error("failed to open {path}: {source}")]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+}
+
+type Bytes = Box<dyn Read + Send>;
+
+struct Stream {
+    reader: RecordReader<Bytes>,
+    /// The CPU that the file's name states.
+    cpu: Option<u32>,
+    queue: Batch,
+    next: usize,
+    /// Records of the queue that may be given; the rest is held back to be put in order.
+    ready: usize,
+    /// Whether its records must be put in order of time.
+    sort: bool,
+    ended: bool,
+    checks: Checks,
+}
+
+/// What is checked of every record of a stream.
+#[derive(Default)]
+struct Checks {
+    last_time: u64,
+    backwards: u64,
+    foreign: u64,
+    unknown: u64,
+    gaps: u64,
+    /// Last sequence number by (device, CPU); few in number, the last used first.
+    sequences: Vec<(u32, u32, u32)>,
+}
+
+/// A capture that is being read.
+pub struct Capture {
+    streams: Vec<Stream>,
+    current: Option<usize>,
+    waiting: BinaryHeap<(Reverse<u64>, u64, usize)>,
+    stamp: u64,
+    order: Order,
+    genesis: u64,
+    /// Notes that were met while the streams were opened.
+    early: Batch,
+    started: bool,
+    inputs: Inputs,
+    warnings: Warnings,
+}
+
+impl Capture {
+    /// Opens what `given` stand for.
+    ///
+    /// # Errors
+    /// A name that stands for nothing, or a file that cannot be opened.
+    pub fn open(given: &[PathBuf], options: Options) -> Result<Capture, Error> {
+        let inputs = Inputs::find(given)
+            .map_err(|(path, source)| Error::NotFound { path, source })?;
+        Capture::from_inputs(inputs, options)
+    }
+
+    /// Opens the streams of `inputs`.
+    ///
+    /// # Errors
+    /// A file that cannot be opened.
+    pub fn from_inputs(inputs: Inputs, options: Options) -> Result<Capture, Error> {
+        let mut capture = Capture::empty(options);
+        let buffer = (BUFFERS / inputs.len().max(1)).clamp(MIN_BUFFER, 256 << 10);
+        for group in &inputs.groups {
+            if let (Some(_), Some(Input::Cpu { path, .. })) =
+                (group.missing.first(), group.inputs.first())
+            {
+                let file = path.display().to_string().into();
+                capture.warnings.add(&file, 0, Kind::MissingCpu, group.missing.len() as u64);
+            }
+            for input in &group.inputs {
+                if capture.is_reachable(input, &group.missing) {
+                    capture.add(input, buffer)?;
+                }
+            }
+        }
+        capture.inputs = inputs;
+        Ok(capture)
+    }
+
+    /// A capture of one stream that is already open, such as a pipe.
+    pub fn from_reader(input: Bytes, name: &str, options: Options) -> Capture {
+        let mut capture = Capture::empty(options);
+        capture.push(RecordReader::new(input, name.into(), 256 << 10), None);
+        capture
+    }
+
+    fn empty(options: Options) -> Capture {
+        Capture {
+            streams: Vec::new(),
+            current: None,
+            waiting: BinaryHeap::new(),
+            stamp: 0,
+            order: options.order,
+            genesis: 0,
+            early: Batch::default(),
+            started: false,
+            inputs: Inputs::default(),
+            warnings: Warnings::default(),
+        }
+    }
+
+    /// blkparse reads nothing behind the first number that is missing.
+    fn is_reachable(&self, input: &Input, missing: &[u32]) -> bool {
+        match (self.order, input, missing.first()) {
+            (Order::Blkparse, Input::Cpu { cpu, .. }, Some(first)) => cpu < first,
+            _ => true,
+        }
+    }
+
+    fn add(&mut self, input: &Input, buffer: usize) -> Result<(), Error> {
+        let (bytes, name, cpu): (Bytes, String, _) = match input {
+            Input::Stdin => (Box::new(io::stdin()), "-".to_owned(), None),
+            Input::Merged(path) => (open(path)?, path.display().to_string(), None),
+            Input::Cpu { path, cpu } => (open(path)?, path.display().to_string(), Some(*cpu)),
+        };
+        self.push(RecordReader::new(bytes, name.into(), buffer), cpu);
+        Ok(())
+    }
+
+    fn push(&mut self, reader: RecordReader<Bytes>, cpu: Option<u32>) {
+        let sort = cpu.is_none() && self.order == Order::Time;
+        self.streams.push(Stream {
+            reader,
+            cpu,
+            queue: Batch::default(),
+            next: 0,
+            ready: 0,
+            sort,
+            ended: false,
+            checks: Checks::default(),
+        });
+    }
+
+    /// The files that the capture is made of.
+    pub fn inputs(&self) -> &Inputs {
+        &self.inputs
+    }
+
+    /// The time of the first event, which blkparse calls 0. Known once [`Capture::fill`] has been
+    /// called; 0 for dumps, whose times are rebased already.
+    pub fn genesis(&self) -> u64 {
+        if self.order == Order::Blkparse && self.is_merged() { 0 } else { self.genesis }
+    }
+
+    /// Whether every stream is a merged one.
+    pub fn is_merged(&self) -> bool {
+        self.streams.iter().all(|stream| stream.cpu.is_none())
+    }
+
+    /// What is wrong with the capture, complete once [`Capture::fill`] has returned false.
+    pub fn warnings(&self) -> &Warnings {
+        &self.warnings
+    }
+
+    /// Fills `batch` with the next records; false at the end, when `batch` is empty.
+    pub fn fill(&mut self, batch: &mut Batch) -> bool {
+        batch.clear();
+        if !self.started {
+            self.start();
+            std::mem::swap(batch, &mut self.early);
+        }
+        while let Some(current) = self.current
+            && batch.records.len() < BATCH
+        {
+            self.give_run(current, batch);
+        }
+        if batch.records.is_empty() {
+            self.finish();
+        }
+        !batch.records.is_empty()
+    }
+
+    fn start(&mut self) {
+        self.started = true;
+        let mut early = Batch::default();
+        for index in 0..self.streams.len() {
+            self.prime(index, &mut early);
+            let Some(time) = self.peek(index) else { continue };
+            match self.current.and_then(|current| Some((current, self.peek(current)?))) {
+                None => self.current = Some(index),
+                Some((current, now)) if time < now => {
+                    self.wait(current, now);
+                    self.current = Some(index);
+                }
+                Some(_) => self.wait(index, time),
+            }
+        }
+        self.genesis = self.current.and_then(|current| self.peek(current)).unwrap_or(0);
+        self.early = early;
+    }
+
+    fn wait(&mut self, index: usize, time: u64) {
+        self.stamp += 1;
+        self.waiting.push((Reverse(time), self.stamp, index));
+    }
+
+    fn peek(&self, index: usize) -> Option<u64> {
+        let stream = self.streams.get(index)?;
+        stream.queue.records.get(stream.next..stream.ready)?.first().map(|record| record.time)
+    }
+
+    /// Moves records of stream `index` for as long as it is the earliest.
+    fn give_run(&mut self, index: usize, batch: &mut Batch) {
+        let limit = self.waiting.peek().map_or(u64::MAX, |(Reverse(time), _, _)| *time);
+        let Some(stream) = self.streams.get_mut(index) else { return };
+        let room = BATCH.saturating_sub(batch.records.len());
+        let rest = stream.queue.records.get(stream.next..stream.ready).unwrap_or(&[]);
+        let run = rest.iter().take(room).take_while(|record| record.time <= limit);
+        let mut moved = 0;
+        for record in run {
+            batch.push(*record, stream.queue.raw_payload(record));
+            moved += 1;
+        }
+        stream.next += moved;
+        if stream.next >= stream.ready {
+            self.prime(index, batch);
+        }
+        match self.peek(index) {
+            Some(time) if time > limit => {
+                self.wait(index, time);
+                self.current = self.waiting.pop().map(|(_, _, next)| next);
+            }
+            Some(_) => {}
+            None => self.current = self.waiting.pop().map(|(_, _, next)| next),
+        }
+    }
+
+    /// Reads ahead on stream `index`; notes that are met go straight to `notes`.
+    fn prime(&mut self, index: usize, notes: &mut Batch) {
+        let compatible = self.order == Order::Blkparse;
+        let Some(stream) = self.streams.get_mut(index) else { return };
+        let wanted = if stream.sort { WINDOW } else { AHEAD };
+        loop {
+            stream.drop_given();
+            let from = stream.queue.records.len();
+            if !stream.ended && !stream.read(wanted) {
+                stream.ended = true;
+            }
+            stream.check(from, compatible, notes);
+            stream.put_in_order();
+            if stream.ended || stream.ready > 0 {
+                break;
+            }
+        }
+        self.warnings.append(&mut stream.reader.warnings);
+    }
+
+    fn finish(&mut self) {
+        for stream in &mut self.streams {
+            let file = stream.reader.file().clone();
+            let checks = std::mem::take(&mut stream.checks);
+            self.warnings.add(&file, 0, Kind::ForeignCpu, checks.foreign);
+            self.warnings.add(&file, 0, Kind::OutOfOrder, checks.backwards);
+            self.warnings.add(&file, 0, Kind::UnknownAction, checks.unknown);
+            self.warnings.add(&file, 0, Kind::SequenceGap, checks.gaps);
+        }
+    }
+}
+
+fn open(path: &PathBuf) -> Result<Bytes, Error> {
+    match File::open(path) {
+        Ok(file) => Ok(Box::new(file)),
+        Err(source) => Err(Error::Open { path: path.clone(), source }),
+    }
+}
+
+impl Stream {
+    /// Forgets what was handed out; what is held back stays.
+    fn drop_given(&mut self) {
+        if self.ready >= self.queue.records.len() {
+            self.queue.clear();
+        } else {
+            let mut rest = Batch::default();
+            for record in self.queue.records.get(self.ready..).unwrap_or(&[]) {
+                rest.push(*record, self.queue.raw_payload(record));
+            }
+            self.queue = rest;
+        }
+        (self.next, self.ready) = (0, 0);
+    }
+
+    fn read(&mut self, wanted: usize) -> bool {
+        match self.reader.read(&mut self.queue, wanted) {
+            Ok(more) => more,
+            Err(_) => {
+                let (file, offset) = (self.reader.file().clone(), self.reader.offset());
+                self.reader.warnings.add(&file, offset, Kind::ReadFailed, 1);
+                false
+            }
+        }
+    }
+
+    /// Counts what is odd in the records from `from` on, and moves notes to `notes`.
+    fn check(&mut self, from: usize, compatible: bool, notes: &mut Batch) {
+        let (cpu, checks) = (self.cpu, &mut self.checks);
+        let (records, mut kept) = (self.queue.records.len(), from);
+        for index in from..records {
+            let Some(record) = self.queue.records.get(index).copied() else { break };
+            let foreign = cpu.is_some_and(|cpu| record.cpu != cpu);
+            checks.foreign += u64::from(foreign);
+            if foreign && compatible {
+                continue;
+            }
+            if record.is_notify() && !record.is_message() {
+                notes.push(record, self.queue.raw_payload(&record));
+                continue;
+            }
+            checks.see(&record);
+            if let Some(slot) = self.queue.records.get_mut(kept) {
+                *slot = record;
+                kept += 1;
+            }
+        }
+        self.queue.records.truncate(kept);
+    }
+
+    /// Decides which records may be given. A pipe interleaves the CPUs' buffers, so half a window
+    /// is held back for events that come late.
+    fn put_in_order(&mut self) {
+        self.ready = self.queue.records.len();
+        if self.sort {
+            self.queue.records.sort_by_key(|record| record.time);
+            if !self.ended {
+                self.ready = self.ready.saturating_sub(WINDOW / 2);
+            }
+        }
+    }
+}
+
+impl Checks {
+    #[inline]
+    fn see(&mut self, record: &Record) {
+        self.backwards += u64::from(record.time < self.last_time);
+        self.last_time = record.time;
+        if record.is_notify() {
+            return;
+        }
+        self.unknown += u64::from(record.kind().is_none());
+        match self.sequences.first_mut() {
+            Some((device, cpu, last)) if *device == record.device && *cpu == record.cpu => {
+                self.gaps += u64::from(record.sequence.saturating_sub(*last).saturating_sub(1));
+                *last = record.sequence;
+            }
+            _ => self.switch(record),
+        }
+    }
+
+    /// Another device or CPU than the last record's.
+    fn switch(&mut self, record: &Record) {
+        const KEPT: usize = 4096;
+        let key = (record.device, record.cpu);
+        match self.sequences.iter().position(|(device, cpu, _)| (*device, *cpu) == key) {
+            Some(at) => {
+                self.sequences.swap(0, at);
+                if let Some((_, _, last)) = self.sequences.first_mut() {
+                    self.gaps += u64::from(record.sequence.saturating_sub(*last).saturating_sub(1));
+                    *last = record.sequence;
+                }
+            }
+            None if self.sequences.len() < KEPT => {
+                self.sequences.push((key.0, key.1, record.sequence));
+                let last = self.sequences.len() - 1;
+                self.sequences.swap(0, last);
+            }
+            None => {}
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! blktrace's binary records, protocols 7 and 8, in both byte orders, damaged or not.
+//!
+//! | where | what |
+//! |---|---|
+//! | [`action`] | actions, categories, the rwbs text |
+//! | [`record`] | one decoded record and batches of them |
+//! | [`reader`] | records out of one stream of bytes, with resynchronisation |
+//! | [`input`] | which files belong to a capture |
+//! | [`mod@encode`] | records as bytes |
+//! | [`capture`] | all streams of a capture merged by time |
+//! | [`warning`] | what was lost, where, how often |
+//!
+
+pub mod action;
+pub mod capture;
+pub mod encode;
+pub mod input;
+pub mod reader;
+pub mod record;
+pub mod warning;
+
+pub use action::{Action, Rwbs, category};
+pub use capture::{Capture, Error, Options, Order};
+pub use encode::encode;
+pub use input::Inputs;
+pub use reader::RecordReader;
+pub use record::{Batch, Record};
+pub use warning::{Kind, Warning, Warnings};
