@@ -16,6 +16,8 @@ pub enum Mix {
     Plain,
     /// Remaps, merges, splits, requeues, flushes, discards, plugs, messages.
     Rich,
+    /// As `Rich` without splits, which btt 1.2.0 pairs wrongly.
+    Unsplit,
     /// D and C only, as `blktrace -a issue -a complete` gives.
     IssueOnly,
     /// Q and C only, as a bio-based device gives.
@@ -156,7 +158,7 @@ impl Generator {
         let request = Request { time, cpu, device, pid, flags, sector, bytes };
         match self.settings.mix {
             Mix::Plain => self.plain(&request),
-            Mix::Rich => self.rich(request),
+            Mix::Rich | Mix::Unsplit => self.rich(request),
             Mix::IssueOnly => self.issue_and_complete(&request),
             Mix::BioOnly => self.bio(&request),
         }
@@ -226,7 +228,7 @@ impl Generator {
             0..=49 => self.plain(&at),
             50..=67 => self.merged(&at),
             68..=71 => self.front_merged(&at),
-            72..=77 => self.split(&at),
+            72..=77 if self.settings.mix == Mix::Rich => self.split(&at),
             78..=81 => self.requeued(&at),
             82..=85 => self.flush(&at),
             86..=88 => self.plain(&Request { flags: c::WRITE | c::DISCARD, bytes: 1 << 20, ..at }),

@@ -1,4 +1,4 @@
-//! Writes a generated capture: `blktrace_generate FOLDER EVENTS DEVICES CPUS plain|rich|issue|bio`.
+//! Writes a generated capture: `blktrace_generate FOLDER EVENTS DEVICES CPUS plain|rich|unsplit|issue|bio`.
 
 mod generate;
 
@@ -12,6 +12,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (events, devices, cpus) = (number(), number(), number());
     let mix = match arguments.next().as_deref() {
         Some("plain") => Mix::Plain,
+        Some("unsplit") => Mix::Unsplit,
         Some("issue") => Mix::IssueOnly,
         Some("bio") => Mix::BioOnly,
         _ => Mix::Rich,

@@ -268,23 +268,25 @@ impl Capture {
         let Some(stream) = self.streams.get_mut(index) else { return };
         let room = BATCH.saturating_sub(batch.records.len());
         let rest = stream.queue.records.get(stream.next..stream.ready).unwrap_or(&[]);
-        let run = rest.iter().take(room).take_while(|record| record.time <= limit);
-        let mut moved = 0;
-        for record in run {
-            batch.push(*record, stream.queue.raw_payload(record));
-            moved += 1;
-        }
-        stream.next += moved;
-        if stream.next >= stream.ready {
+        let run = rest.iter().take(room).take_while(|record| record.time <= limit).count();
+        batch.extend(&stream.queue, stream.next, run);
+        stream.next += run;
+        if run == rest.len() {
             self.prime(index, batch);
         }
         match self.peek(index) {
-            Some(time) if time > limit => {
-                self.wait(index, time);
-                self.current = self.waiting.pop().map(|(_, _, next)| next);
-            }
+            Some(time) if time > limit => self.switch(index, time),
             Some(_) => {}
             None => self.current = self.waiting.pop().map(|(_, _, next)| next),
+        }
+    }
+
+    /// Lets the earliest of the waiting streams go on and puts `index` in its place.
+    fn switch(&mut self, index: usize, time: u64) {
+        self.stamp += 1;
+        if let Some(mut top) = self.waiting.peek_mut() {
+            let next = std::mem::replace(&mut *top, (Reverse(time), self.stamp, index));
+            self.current = Some(next.2);
         }
     }
 
@@ -355,20 +357,35 @@ impl Stream {
 
     /// Counts what is odd in the records from `from` on, and moves notes to `notes`.
     fn check(&mut self, from: usize, compatible: bool, notes: &mut Batch) {
-        let (cpu, checks) = (self.cpu, &mut self.checks);
-        let (records, mut kept) = (self.queue.records.len(), from);
-        for index in from..records {
-            let Some(record) = self.queue.records.get(index).copied() else { break };
+        let Some(fresh) = self.queue.records.get(from..) else { return };
+        let (cpu, mut leave) = (self.cpu, false);
+        for record in fresh {
             let foreign = cpu.is_some_and(|cpu| record.cpu != cpu);
-            checks.foreign += u64::from(foreign);
-            if foreign && compatible {
+            if foreign || record.is_notify() {
+                self.checks.foreign += u64::from(foreign);
+                leave |= is_early(record) || (foreign && compatible);
+            }
+            if !record.is_notify() {
+                self.checks.see(record);
+            }
+        }
+        if leave {
+            self.take_notes(from, compatible, notes);
+        }
+    }
+
+    /// Moves names and clocks out of the queue, and what blkparse drops to nowhere.
+    fn take_notes(&mut self, from: usize, compatible: bool, notes: &mut Batch) {
+        let mut kept = from;
+        for index in from..self.queue.records.len() {
+            let Some(record) = self.queue.records.get(index).copied() else { break };
+            if compatible && self.cpu.is_some_and(|cpu| record.cpu != cpu) {
                 continue;
             }
-            if record.is_notify() && !record.is_message() {
+            if is_early(&record) {
                 notes.push(record, self.queue.raw_payload(&record));
                 continue;
             }
-            checks.see(&record);
             if let Some(slot) = self.queue.records.get_mut(kept) {
                 *slot = record;
                 kept += 1;
@@ -390,26 +407,28 @@ impl Stream {
     }
 }
 
+/// Whether blkparse handles a record as soon as it is read, ahead of the events.
+fn is_early(record: &Record) -> bool {
+    record.is_notify() && !record.is_message()
+}
+
 impl Checks {
     #[inline]
     fn see(&mut self, record: &Record) {
         self.backwards += u64::from(record.time < self.last_time);
         self.last_time = record.time;
-        if record.is_notify() {
-            return;
-        }
         self.unknown += u64::from(record.kind().is_none());
         match self.sequences.first_mut() {
             Some((device, cpu, last)) if *device == record.device && *cpu == record.cpu => {
                 self.gaps += u64::from(record.sequence.saturating_sub(*last).saturating_sub(1));
                 *last = record.sequence;
             }
-            _ => self.switch(record),
+            _ => self.other(record),
         }
     }
 
     /// Another device or CPU than the last record's.
-    fn switch(&mut self, record: &Record) {
+    fn other(&mut self, record: &Record) {
         const KEPT: usize = 4096;
         let key = (record.device, record.cpu);
         match self.sequences.iter().position(|(device, cpu, _)| (*device, *cpu) == key) {

@@ -196,6 +196,17 @@ impl Batch {
         self.records.push(record);
     }
 
+    /// Adds `count` records of `other` from `from` on.
+    #[inline]
+    pub fn extend(&mut self, other: &Batch, from: usize, count: usize) {
+        let records = other.records.get(from..from + count).unwrap_or(&[]);
+        if other.payload.is_empty() {
+            self.records.extend_from_slice(records);
+        } else {
+            records.iter().for_each(|record| self.push(*record, other.raw_payload(record)));
+        }
+    }
+
     /// Bytes of all payloads.
     pub fn payload_bytes(&self) -> usize {
         self.payload.len()
