@@ -387,6 +387,10 @@ impl Generator {
                 name.resize(16, 0);
                 self.note(&event, notify::PROCESS, &name)?;
             }
+            if event.action >> 16 == c::NOTIFY {
+                self.note(&event, notify::MESSAGE, &event.payload)?;
+                continue;
+            }
             let sequence = self.sequences.entry((event.device, event.cpu)).or_insert(0);
             *sequence += 1;
             let sequence = *sequence;

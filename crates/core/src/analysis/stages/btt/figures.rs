@@ -209,17 +209,23 @@ impl Live {
         }
     }
 
+    /// Number of periods, the time in them, and the time from 0 to the last completion, ns.
+    pub fn periods(&self) -> (u64, u64, u64) {
+        let count = self.settled + self.open.len() as u64;
+        let live = self.open.iter().fold(self.settled_time, |sum, (from, to)| sum + (to - from));
+        (count, live, self.end)
+    }
+
     /// Number of periods, their mean, the mean pause between them, and the share of the time from
     /// 0 to the last completion, in percent: btt's starts at 0, not at the first issue, and has no
     /// mean for a single period.
     pub fn figures(&self) -> (u64, f64, f64, f64) {
-        let count = self.settled + self.open.len() as u64;
-        let live = self.open.iter().fold(self.settled_time, |sum, (from, to)| sum + (to - from));
+        let (count, live, end) = self.periods();
         match count {
             0 => (0, 0.0, 0.0, 0.0),
             1 => (1, 0.0, 0.0, 100.0),
             _ => {
-                let (all, live) = (seconds(self.end), seconds(live));
+                let (all, live) = (seconds(end), seconds(live));
                 let pauses = (all - live) / (count - 1) as f64;
                 (count, live / count as f64, pauses, 100.0 * (live / all))
             }
