@@ -4,3 +4,4 @@
 //! mean together (see [`crate::analysis`]).
 
 pub mod blktrace;
+pub mod events;

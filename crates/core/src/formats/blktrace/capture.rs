@@ -123,7 +123,8 @@ impl Capture {
     pub fn from_inputs(inputs: Inputs, options: Options) -> Result<Capture, Error> {
         let mut capture = Capture::empty(options);
         let buffer = (BUFFERS / inputs.len().max(1)).clamp(MIN_BUFFER, 256 << 10);
-        for group in &inputs.groups {
+        for (number, group) in inputs.groups.iter().enumerate() {
+            let number = u16::try_from(number).unwrap_or(u16::MAX);
             if let (Some(_), Some(Input::Cpu { path, .. })) =
                 (group.missing.first(), group.inputs.first())
             {
@@ -132,7 +133,7 @@ impl Capture {
             }
             for input in &group.inputs {
                 if capture.is_reachable(input, &group.missing) {
-                    capture.add(input, buffer)?;
+                    capture.add(input, number, buffer)?;
                 }
             }
         }
@@ -170,13 +171,13 @@ impl Capture {
         }
     }
 
-    fn add(&mut self, input: &Input, buffer: usize) -> Result<(), Error> {
+    fn add(&mut self, input: &Input, group: u16, buffer: usize) -> Result<(), Error> {
         let (bytes, name, cpu): (Bytes, String, _) = match input {
             Input::Stdin => (Box::new(io::stdin()), "-".to_owned(), None),
             Input::Merged(path) => (open(path)?, path.display().to_string(), None),
             Input::Cpu { path, cpu } => (open(path)?, path.display().to_string(), Some(*cpu)),
         };
-        self.push(RecordReader::new(bytes, name.into(), buffer), cpu);
+        self.push(RecordReader::new(bytes, name.into(), buffer).of_group(group), cpu);
         Ok(())
     }
 

@@ -45,6 +45,7 @@ pub struct RecordReader<R> {
     /// Records that say 7 are 64 bytes long.
     mislabelled: bool,
     file: Arc<str>,
+    group: u16,
     /// What was wrong so far.
     pub warnings: Warnings,
 }
@@ -62,8 +63,16 @@ impl<R: Read> RecordReader<R> {
             big_endian: None,
             mislabelled: false,
             file,
+            group: 0,
             warnings: Warnings::default(),
         }
+    }
+
+    /// Marks the records as belonging to name number `group` of the capture.
+    #[must_use]
+    pub fn of_group(mut self, group: u16) -> RecordReader<R> {
+        self.group = group;
+        self
     }
 
     /// The name that warnings give to this stream.
@@ -120,7 +129,8 @@ impl<R: Read> RecordReader<R> {
             V7_LEN => bytes.first_chunk().map(Record::from_v7::<BIG>),
             _ => bytes.first_chunk().map(Record::from_v8::<BIG>),
         };
-        let record = record.unwrap_or_default();
+        let mut record = record.unwrap_or_default();
+        record.group = self.group;
         batch.push(record, bytes.get(header..header + payload).unwrap_or(&[]));
         self.start += header + payload;
         record.is_notify() && !record.is_message()

@@ -36,6 +36,8 @@ pub struct Record {
     pub payload_len: u16,
     /// Whether the capture's byte order is big-endian: it decides how two kinds of payload are read.
     pub big_endian: bool,
+    /// Which of the capture's names its stream belongs to, counted as they were given.
+    pub group: u16,
     /// Where the payload begins in its batch.
     pub payload_at: u32,
 }
@@ -111,6 +113,7 @@ impl Record {
             error: u16_at::<BIG, V7_LEN>(header, 44),
             payload_len: u16_at::<BIG, V7_LEN>(header, 46),
             big_endian: BIG,
+            group: 0,
             payload_at: 0,
         }
     }
@@ -132,6 +135,7 @@ impl Record {
             error: u16_at::<BIG, V8_LEN>(header, 48),
             payload_len: u16_at::<BIG, V8_LEN>(header, 50),
             big_endian: BIG,
+            group: 0,
             payload_at: 0,
         }
     }
