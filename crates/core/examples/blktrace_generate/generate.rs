@@ -39,7 +39,15 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Settings {
         let mix = Mix::Rich;
-        Settings { events: 20_000, devices: 3, cpus: 4, mix, version: 7, big_endian: false, seed: 1 }
+        Settings {
+            events: 20_000,
+            devices: 3,
+            cpus: 4,
+            mix,
+            version: 7,
+            big_endian: false,
+            seed: 1,
+        }
     }
 }
 
@@ -403,7 +411,13 @@ impl Generator {
         self.write(event, 0, (c::NOTIFY << 16) | u32::from(action), payload)
     }
 
-    fn write(&mut self, event: &Pending, sequence: u32, action: u32, payload: &[u8]) -> io::Result<()> {
+    fn write(
+        &mut self,
+        event: &Pending,
+        sequence: u32,
+        action: u32,
+        payload: &[u8],
+    ) -> io::Result<()> {
         let record = Record {
             time: event.time,
             sector: event.sector,

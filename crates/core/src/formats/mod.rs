@@ -5,3 +5,5 @@
 
 pub mod blktrace;
 pub mod events;
+pub mod import;
+pub mod text_events;

@@ -196,9 +196,9 @@ impl Pairer {
     }
 
     fn merge(&mut self, device: u32, record: &Record, sink: &mut impl Sink) {
-        let link = self.slots.find(device, record.sector, |slot| {
-            slot.state == State::Queued && slot.got == NEVER
-        });
+        let link = self
+            .slots
+            .find(device, record.sector, |slot| slot.state == State::Queued && slot.got == NEVER);
         if let Some(slot) = self.slots.get_mut(link) {
             slot.state = State::Merged;
             sink.merged(device, slot, record.time);
@@ -256,9 +256,9 @@ impl Pairer {
         }
         let mut at = slot.sector.wrapping_add(u64::from(slot.bytes >> 9));
         while at < end {
-            let next = self.slots.find(device, at, |slot| {
-                slot.state != State::Issued && slot.end() <= end
-            });
+            let next = self
+                .slots
+                .find(device, at, |slot| slot.state != State::Issued && slot.end() <= end);
             let Some(member) = self.slots.get(next) else { break };
             at = member.end();
             self.slots.join(link, next);

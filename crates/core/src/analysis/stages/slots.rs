@@ -57,6 +57,8 @@ pub struct Slot {
     pub cpu: u32,
     /// The place of its device.
     pub device: u32,
+    /// Its device, `major << 20 | minor`.
+    pub number: u32,
     /// The next bio of its request.
     pub next: Link,
     /// The last bio of its request.
@@ -92,6 +94,7 @@ impl Slot {
             pid: record.pid,
             cpu: record.cpu,
             device,
+            number: record.device,
             next: NONE,
             last: NONE,
             same: NONE,

@@ -306,9 +306,7 @@ impl Stages {
     /// The processes by pid; who takes most time of requests first.
     pub fn processes(&self) -> Vec<(u32, &ProcessStages)> {
         let mut all: Vec<_> = self.figures.processes.iter().map(|(pid, p)| (*pid, p)).collect();
-        all.sort_by_key(|(pid, p)| {
-            (std::cmp::Reverse(p.stages[Stage::Q2c as usize].total), *pid)
-        });
+        all.sort_by_key(|(pid, p)| (std::cmp::Reverse(p.stages[Stage::Q2c as usize].total), *pid));
         all
     }
 

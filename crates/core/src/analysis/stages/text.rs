@@ -1,6 +1,8 @@
 //! The stage analysis as text: iowhy's own figures, unmatched events beside every latency.
 
-use super::statistics::{DeviceStages, Distances, Measured, OTHER_PROCESSES, Stage, StageSet, Stages};
+use super::statistics::{
+    DeviceStages, Distances, Measured, OTHER_PROCESSES, Stage, StageSet, Stages,
+};
 use std::io::{self, Write};
 
 /// Processes that are listed.
@@ -44,7 +46,10 @@ pub fn time(nanoseconds: f64) -> String {
 fn unmatched(stages: &Stages, out: &mut dyn Write) -> io::Result<()> {
     let unmatched = stages.unmatched();
     let lines = [
-        (unmatched.completions, "completions have no issue and no queued bio: their beginning is not in the capture"),
+        (
+            unmatched.completions,
+            "completions have no issue and no queued bio: their beginning is not in the capture",
+        ),
         (unmatched.stale, "queued bios never completed although a later one at their sector did"),
         (unmatched.open, "bios or requests had not completed when the capture ended"),
         (unmatched.in_flight, "of these were at the device"),
@@ -76,7 +81,13 @@ fn table(out: &mut dyn Write, title: &str, set: &StageSet) -> io::Result<()> {
 fn row(out: &mut dyn Write, name: &str, measured: &Measured) -> io::Result<()> {
     let average = &measured.average;
     let mean = average.total as f64 / average.count as f64;
-    write!(out, "{name:12} {:>10} {:>9} {:>9}", average.count, time(average.min as f64), time(mean))?;
+    write!(
+        out,
+        "{name:12} {:>10} {:>9} {:>9}",
+        average.count,
+        time(average.min as f64),
+        time(mean)
+    )?;
     for percent in [50.0, 90.0, 99.0, 99.9] {
         let value = measured.percentile(percent).map(|value| time(value as f64));
         write!(out, " {:>9}", value.as_deref().unwrap_or("-"))?;
@@ -93,11 +104,7 @@ fn heading(out: &mut dyn Write, title: &str) -> io::Result<()> {
     writeln!(out)
 }
 
-fn shares(
-    out: &mut dyn Write,
-    name: &str,
-    total: impl Fn(Stage) -> (u64, u64),
-) -> io::Result<()> {
+fn shares(out: &mut dyn Write, name: &str, total: impl Fn(Stage) -> (u64, u64)) -> io::Result<()> {
     let (count, q2c) = total(Stage::Q2c);
     if count == 0 {
         return Ok(());
@@ -145,8 +152,17 @@ fn traffic(devices: &[DeviceStages], out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
         "{:12} {:>9} {:>9} {:>9} {:>9} {:>9} {:>11} {:>9} {:>11} {:>8} {:>7}",
-        "traffic", "queued", "merged", "issued", "requeued", "reads", "KiB", "writes", "KiB",
-        "flushes", "errors"
+        "traffic",
+        "queued",
+        "merged",
+        "issued",
+        "requeued",
+        "reads",
+        "KiB",
+        "writes",
+        "KiB",
+        "flushes",
+        "errors"
     )?;
     for d in devices {
         writeln!(
@@ -182,7 +198,11 @@ fn seeks(devices: &[DeviceStages], out: &mut dyn Write) -> io::Result<()> {
         let mean = seeks.far.average.total as f64 / all as f64;
         let near = 100.0 * seeks.near as f64 / all as f64;
         let p90 = seeks.far.percentile(90.0).unwrap_or(0);
-        writeln!(out, "{name:12} {kind:>4} {all:>10} {near:>8.1}% {:>15} {p90:>15} {mean:>15.0}", seeks.median())
+        writeln!(
+            out,
+            "{name:12} {kind:>4} {all:>10} {near:>8.1}% {:>15} {p90:>15} {mean:>15.0}",
+            seeks.median()
+        )
     };
     for device in devices {
         line(out, &name(device.number), "Q2Q", &device.queue_seeks)?;

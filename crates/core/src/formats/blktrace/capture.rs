@@ -111,8 +111,8 @@ impl Capture {
     /// # Errors
     /// A name that stands for nothing, or a file that cannot be opened.
     pub fn open(given: &[PathBuf], options: Options) -> Result<Capture, Error> {
-        let inputs = Inputs::find(given)
-            .map_err(|(path, source)| Error::NotFound { path, source })?;
+        let inputs =
+            Inputs::find(given).map_err(|(path, source)| Error::NotFound { path, source })?;
         Capture::from_inputs(inputs, options)
     }
 

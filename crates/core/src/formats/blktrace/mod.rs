@@ -8,6 +8,7 @@
 //! | [`input`] | which files belong to a capture |
 //! | [`mod@encode`] | records as bytes |
 //! | [`capture`] | all streams of a capture merged by time |
+//! | [`writer`] | captures out of rows of the `events` table |
 //! | [`warning`] | what was lost, where, how often |
 //!
 
@@ -18,6 +19,7 @@ pub mod input;
 pub mod reader;
 pub mod record;
 pub mod warning;
+pub mod writer;
 
 pub use action::{Action, Rwbs, category};
 pub use capture::{Capture, Error, Options, Order};
@@ -26,3 +28,4 @@ pub use input::Inputs;
 pub use reader::RecordReader;
 pub use record::{Batch, Record};
 pub use warning::{Kind, Warning, Warnings};
+pub use writer::Writer;

@@ -101,7 +101,11 @@ impl<R: Read> RecordReader<R> {
         Ok(batch.records.len() > before)
     }
 
-    fn read_ordered<const BIG: bool>(&mut self, batch: &mut Batch, wanted: usize) -> io::Result<()> {
+    fn read_ordered<const BIG: bool>(
+        &mut self,
+        batch: &mut Batch,
+        wanted: usize,
+    ) -> io::Result<()> {
         const PAYLOAD_LIMIT: usize = 1 << 20;
         let mut events = 0;
         while events < wanted && batch.payload_bytes() < PAYLOAD_LIMIT {

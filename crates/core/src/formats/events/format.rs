@@ -10,7 +10,9 @@ pub enum FormatError {
     #[error("failed to read the format: \\{0} is no escape\nhint: use \\b \\n \\r \\t")]
     Escape(char),
     /// The elapsed time, which needs blkparse's request tracking.
-    #[error("failed to read the format: %u (elapsed time) is not kept per event\nhint: see iowhy stages")]
+    #[error(
+        "failed to read the format: %u (elapsed time) is not kept per event\nhint: see iowhy stages"
+    )]
     Elapsed,
 }
 
@@ -118,7 +120,13 @@ fn align(out: &mut Vec<u8>, from: usize, width: usize, left: bool) {
     }
 }
 
-fn write_field(event: &Event<'_>, letters: &str, letter: u8, width: Option<usize>, out: &mut Vec<u8>) {
+fn write_field(
+    event: &Event<'_>,
+    letters: &str,
+    letter: u8,
+    width: Option<usize>,
+    out: &mut Vec<u8>,
+) {
     let record = event.record;
     match letter {
         b'a' => out.extend_from_slice(letters.as_bytes()),

@@ -25,7 +25,10 @@ impl Event<'_> {
         };
         let shown = if self.is_command() {
             use Action::{Complete, GetRequest, Insert, Issue, Queue, Requeue, SleepRequest};
-            matches!(action, Queue | GetRequest | SleepRequest | Requeue | Issue | Complete | Insert)
+            matches!(
+                action,
+                Queue | GetRequest | SleepRequest | Requeue | Issue | Complete | Insert
+            )
         } else {
             (action as u16) < Action::Abort as u16
         };

@@ -52,10 +52,7 @@ impl ProcessNames {
 
     /// Keeps the name that a record tells; the first one of a pid stands, as in blkparse.
     pub fn see(&mut self, batch: &Batch, record: &Record) {
-        if record.is_notify()
-            && record.action == notify::PROCESS
-            && self.names.len() < Self::MAX
-        {
+        if record.is_notify() && record.action == notify::PROCESS && self.names.len() < Self::MAX {
             let name = || batch.process_name(record).into();
             self.names.entry(record.pid).or_insert_with(name);
         }
@@ -134,12 +131,8 @@ impl EventText {
     }
 
     fn line(&self, batch: &Batch, record: &Record, out: &mut Vec<u8>) {
-        let event = line::Event {
-            batch,
-            record,
-            names: &self.names,
-            compatible: self.options.compatible,
-        };
+        let event =
+            line::Event { batch, record, names: &self.names, compatible: self.options.compatible };
         if record.is_message() {
             return event.message(out);
         }

@@ -69,7 +69,13 @@ impl DataFiles {
         self.write(FileKind::Depth, record.device, "", lines);
     }
 
-    fn write(&mut self, kind: FileKind, device: u32, suffix: &'static str, line: std::fmt::Arguments<'_>) {
+    fn write(
+        &mut self,
+        kind: FileKind,
+        device: u32,
+        suffix: &'static str,
+        line: std::fmt::Arguments<'_>,
+    ) {
         let Some(prefix) = self.prefixes.get(&kind) else { return };
         if self.failed.is_some() {
             return;

@@ -110,7 +110,11 @@ const OVERHEAD: [Stage; 5] = [Stage::Q2g, Stage::G2i, Stage::Q2m, Stage::I2d, St
 fn overhead(devices: &[Device], out: &mut dyn Write) -> io::Result<()> {
     let dashes = "---------- | --------- --------- --------- --------- ---------";
     section(out, "Device Overhead")?;
-    writeln!(out, "{:>10} | {:>9} {:>9} {:>9} {:>9} {:>9}", "DEV", "Q2G", "G2I", "Q2M", "I2D", "D2C")?;
+    writeln!(
+        out,
+        "{:>10} | {:>9} {:>9} {:>9} {:>9} {:>9}",
+        "DEV", "Q2G", "G2I", "Q2M", "I2D", "D2C"
+    )?;
     writeln!(out, "{dashes}")?;
     let (mut sums, mut counts, mut whole) = ([0u64; 5], 0, 0u64);
     for device in devices.iter().filter(|d| d.averages.get(Stage::Q2c).total > 0) {
@@ -196,7 +200,11 @@ fn seeks(
             continue;
         };
         let first = mode.distances.first().copied().unwrap_or(0);
-        writeln!(out, "{name:>10} | {count:15} {mean:15.1} {:15} | {first}({})", mode.median, mode.count)?;
+        writeln!(
+            out,
+            "{name:>10} | {count:15} {mean:15.1} {:15} | {first}({})",
+            mode.median, mode.count
+        )?;
         more(out, mode.distances.len())?;
         all.add(count, mean, &mode);
     }
@@ -241,7 +249,13 @@ impl AllSeeks {
 
     fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let mean = self.mean / self.count as f64;
-        write!(out, "{:>10} | {:15} {mean:15.1} {:15} |", "Average", self.count, self.median / self.count)?;
+        write!(
+            out,
+            "{:>10} | {:15} {mean:15.1} {:15} |",
+            "Average",
+            self.count,
+            self.median / self.count
+        )?;
         let most = self.modes.iter().map(|(_, count)| *count).max().unwrap_or(0);
         let mut modes = self.modes.iter().filter(|(_, count)| *count == most);
         let first = modes.next().map_or(0, |(distance, _)| *distance);

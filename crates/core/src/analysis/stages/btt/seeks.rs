@@ -200,7 +200,9 @@ impl Spill {
                 }
                 None => Some((distance, count)),
             };
-            if let Some((distance, count)) = runs.get_mut(index).map_or(Ok(None), |run| run.pop(&mut self.file))? {
+            if let Some((distance, count)) =
+                runs.get_mut(index).map_or(Ok(None), |run| run.pop(&mut self.file))?
+            {
                 heads.push((std::cmp::Reverse(distance), count, index));
             }
         }

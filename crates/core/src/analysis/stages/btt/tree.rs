@@ -81,8 +81,7 @@ impl Default for Bio {
 
 impl<T: Default> Default for Trees<T> {
     fn default() -> Trees<T> {
-        let sentinel =
-            Node { item: T::default(), left: NIL, right: NIL, parent: NIL, red: false };
+        let sentinel = Node { item: T::default(), left: NIL, right: NIL, parent: NIL, red: false };
         Trees { nodes: vec![sentinel], free: Vec::new() }
     }
 }
@@ -308,8 +307,7 @@ impl<T: Start> Trees<T> {
                 self.rotate(root, sibling, !left);
                 sibling = sibling_of(self);
             }
-            let sibling_far =
-                if left { self.node(sibling).right } else { self.node(sibling).left };
+            let sibling_far = if left { self.node(sibling).right } else { self.node(sibling).left };
             self.node_mut(sibling).red = self.node(parent).red;
             self.node_mut(parent).red = false;
             self.node_mut(sibling_far).red = false;
