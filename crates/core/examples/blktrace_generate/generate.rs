@@ -385,7 +385,7 @@ impl Generator {
             && next.time < limit
             && let Some(Reverse(event)) = self.pending.pop()
         {
-            if self.written == 0 {
+            if self.named.insert((event.device, 0)) {
                 let mut clock = 1_700_000_000u32.to_le_bytes().to_vec();
                 clock.extend(5_000_000u32.to_le_bytes());
                 self.note(&event, notify::TIMESTAMP, &clock)?;

@@ -1,23 +1,20 @@
 //! All streams of a capture, merged by time in bounded memory.
 //!
-//! Each stream is read ahead by [`AHEAD`] events, as blkparse does; names and clocks that are met
+//! Each stream is read ahead by [`super::stream::AHEAD`] events, as blkparse does; names and clocks that are met
 //! on the way are handed out at once, ahead of the order of time. Among equal times the stream
 //! that is being read goes on, then the one that was put back last: blkparse's order.
 
 use super::input::{Input, Inputs};
-use super::reader::{MIN_BUFFER, RecordReader};
-use super::record::{Batch, Record};
+use super::reader::MIN_BUFFER;
+use super::record::Batch;
+use super::stream::{Bytes, Stream};
 use super::warning::{Kind, Warnings};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::PathBuf;
 
-/// Events that are read ahead of each stream: blkparse's batch.
-pub const AHEAD: usize = 512;
-/// Events of a merged stream that are held back to put them in order.
-const WINDOW: usize = 64 << 10;
 /// Memory for all buffers of all streams.
 const BUFFERS: usize = 8 << 20;
 /// Records in one filled batch.
@@ -60,34 +57,6 @@ pub enum Error {
         /// The system's reason.
         source: io::Error,
     },
-}
-
-type Bytes = Box<dyn Read + Send>;
-
-struct Stream {
-    reader: RecordReader<Bytes>,
-    /// The CPU that the file's name states.
-    cpu: Option<u32>,
-    queue: Batch,
-    next: usize,
-    /// Records of the queue that may be given; the rest is held back to be put in order.
-    ready: usize,
-    /// Whether its records must be put in order of time.
-    sort: bool,
-    ended: bool,
-    checks: Checks,
-}
-
-/// What is checked of every record of a stream.
-#[derive(Default)]
-struct Checks {
-    last_time: u64,
-    backwards: u64,
-    foreign: u64,
-    unknown: u64,
-    gaps: u64,
-    /// Last sequence number by (device, CPU); few in number, the last used first.
-    sequences: Vec<(u32, u32, u32)>,
 }
 
 /// A capture that is being read.
@@ -144,7 +113,8 @@ impl Capture {
     /// A capture of one stream that is already open, such as a pipe.
     pub fn from_reader(input: Bytes, name: &str, options: Options) -> Capture {
         let mut capture = Capture::empty(options);
-        capture.push(RecordReader::new(input, name.into(), 256 << 10), None);
+        let sort = options.order == Order::Time;
+        capture.streams.push(Stream::new(input, name, 0, None, sort, 256 << 10));
         capture
     }
 
@@ -177,22 +147,9 @@ impl Capture {
             Input::Merged(path) => (open(path)?, path.display().to_string(), None),
             Input::Cpu { path, cpu } => (open(path)?, path.display().to_string(), Some(*cpu)),
         };
-        self.push(RecordReader::new(bytes, name.into(), buffer).of_group(group), cpu);
-        Ok(())
-    }
-
-    fn push(&mut self, reader: RecordReader<Bytes>, cpu: Option<u32>) {
         let sort = cpu.is_none() && self.order == Order::Time;
-        self.streams.push(Stream {
-            reader,
-            cpu,
-            queue: Batch::default(),
-            next: 0,
-            ready: 0,
-            sort,
-            ended: false,
-            checks: Checks::default(),
-        });
+        self.streams.push(Stream::new(bytes, &name, group, cpu, sort, buffer));
+        Ok(())
     }
 
     /// The files that the capture is made of.
@@ -259,8 +216,7 @@ impl Capture {
     }
 
     fn peek(&self, index: usize) -> Option<u64> {
-        let stream = self.streams.get(index)?;
-        stream.queue.records.get(stream.next..stream.ready)?.first().map(|record| record.time)
+        self.streams.get(index)?.peek()
     }
 
     /// Moves records of stream `index` for as long as it is the earliest.
@@ -295,31 +251,12 @@ impl Capture {
     fn prime(&mut self, index: usize, notes: &mut Batch) {
         let compatible = self.order == Order::Blkparse;
         let Some(stream) = self.streams.get_mut(index) else { return };
-        let wanted = if stream.sort { WINDOW } else { AHEAD };
-        loop {
-            stream.drop_given();
-            let from = stream.queue.records.len();
-            if !stream.ended && !stream.read(wanted) {
-                stream.ended = true;
-            }
-            stream.check(from, compatible, notes);
-            stream.put_in_order();
-            if stream.ended || stream.ready > 0 {
-                break;
-            }
-        }
-        self.warnings.append(&mut stream.reader.warnings);
+        stream.prime(compatible, notes);
+        self.warnings.append(stream.warnings());
     }
 
     fn finish(&mut self) {
-        for stream in &mut self.streams {
-            let file = stream.reader.file().clone();
-            let checks = std::mem::take(&mut stream.checks);
-            self.warnings.add(&file, 0, Kind::ForeignCpu, checks.foreign);
-            self.warnings.add(&file, 0, Kind::OutOfOrder, checks.backwards);
-            self.warnings.add(&file, 0, Kind::UnknownAction, checks.unknown);
-            self.warnings.add(&file, 0, Kind::SequenceGap, checks.gaps);
-        }
+        self.streams.iter_mut().for_each(|stream| stream.report(&mut self.warnings));
     }
 }
 
@@ -327,125 +264,5 @@ fn open(path: &PathBuf) -> Result<Bytes, Error> {
     match File::open(path) {
         Ok(file) => Ok(Box::new(file)),
         Err(source) => Err(Error::Open { path: path.clone(), source }),
-    }
-}
-
-impl Stream {
-    /// Forgets what was handed out; what is held back stays.
-    fn drop_given(&mut self) {
-        if self.ready >= self.queue.records.len() {
-            self.queue.clear();
-        } else {
-            let mut rest = Batch::default();
-            for record in self.queue.records.get(self.ready..).unwrap_or(&[]) {
-                rest.push(*record, self.queue.raw_payload(record));
-            }
-            self.queue = rest;
-        }
-        (self.next, self.ready) = (0, 0);
-    }
-
-    fn read(&mut self, wanted: usize) -> bool {
-        match self.reader.read(&mut self.queue, wanted) {
-            Ok(more) => more,
-            Err(_) => {
-                let (file, offset) = (self.reader.file().clone(), self.reader.offset());
-                self.reader.warnings.add(&file, offset, Kind::ReadFailed, 1);
-                false
-            }
-        }
-    }
-
-    /// Counts what is odd in the records from `from` on, and moves notes to `notes`.
-    fn check(&mut self, from: usize, compatible: bool, notes: &mut Batch) {
-        let Some(fresh) = self.queue.records.get(from..) else { return };
-        let (cpu, mut leave) = (self.cpu, false);
-        for record in fresh {
-            let foreign = cpu.is_some_and(|cpu| record.cpu != cpu);
-            if foreign || record.is_notify() {
-                self.checks.foreign += u64::from(foreign);
-                leave |= is_early(record) || (foreign && compatible);
-            }
-            if !record.is_notify() {
-                self.checks.see(record);
-            }
-        }
-        if leave {
-            self.take_notes(from, compatible, notes);
-        }
-    }
-
-    /// Moves names and clocks out of the queue, and what blkparse drops to nowhere.
-    fn take_notes(&mut self, from: usize, compatible: bool, notes: &mut Batch) {
-        let mut kept = from;
-        for index in from..self.queue.records.len() {
-            let Some(record) = self.queue.records.get(index).copied() else { break };
-            if compatible && self.cpu.is_some_and(|cpu| record.cpu != cpu) {
-                continue;
-            }
-            if is_early(&record) {
-                notes.push(record, self.queue.raw_payload(&record));
-                continue;
-            }
-            if let Some(slot) = self.queue.records.get_mut(kept) {
-                *slot = record;
-                kept += 1;
-            }
-        }
-        self.queue.records.truncate(kept);
-    }
-
-    /// Decides which records may be given. A pipe interleaves the CPUs' buffers, so half a window
-    /// is held back for events that come late.
-    fn put_in_order(&mut self) {
-        self.ready = self.queue.records.len();
-        if self.sort {
-            self.queue.records.sort_by_key(|record| record.time);
-            if !self.ended {
-                self.ready = self.ready.saturating_sub(WINDOW / 2);
-            }
-        }
-    }
-}
-
-/// Whether blkparse handles a record as soon as it is read, ahead of the events.
-fn is_early(record: &Record) -> bool {
-    record.is_notify() && !record.is_message()
-}
-
-impl Checks {
-    #[inline]
-    fn see(&mut self, record: &Record) {
-        self.backwards += u64::from(record.time < self.last_time);
-        self.last_time = record.time;
-        self.unknown += u64::from(record.kind().is_none());
-        match self.sequences.first_mut() {
-            Some((device, cpu, last)) if *device == record.device && *cpu == record.cpu => {
-                self.gaps += u64::from(record.sequence.saturating_sub(*last).saturating_sub(1));
-                *last = record.sequence;
-            }
-            _ => self.other(record),
-        }
-    }
-
-    /// Another device or CPU than the last record's.
-    fn other(&mut self, record: &Record) {
-        const KEPT: usize = 4096;
-        let key = (record.device, record.cpu);
-        match self.sequences.iter().position(|(device, cpu, _)| (*device, *cpu) == key) {
-            Some(at) => {
-                self.sequences.swap(0, at);
-                if let Some((_, _, last)) = self.sequences.first_mut() {
-                    self.gaps += u64::from(record.sequence.saturating_sub(*last).saturating_sub(1));
-                    *last = record.sequence;
-                }
-            }
-            None if self.sequences.len() < KEPT => {
-                self.sequences.push((key.0, key.1, record.sequence));
-                let last = self.sequences.len() - 1;
-                self.sequences.swap(0, last);
-            }
-            None => {}
-        }
     }
 }

@@ -9,8 +9,11 @@
 //! | [`mod@encode`] | records as bytes |
 //! | [`capture`] | all streams of a capture merged by time |
 //! | [`writer`] | captures out of rows of the `events` table |
+//! | [`stream`] | one stream, read ahead, checked and put in order |
 //! | [`warning`] | what was lost, where, how often |
 //!
+//! What does not belong here: pairing events into requests (see [`crate::analysis::stages`]) and
+//! the text of events (see [`crate::formats::events`]).
 
 pub mod action;
 pub mod capture;
@@ -18,6 +21,7 @@ pub mod encode;
 pub mod input;
 pub mod reader;
 pub mod record;
+pub mod stream;
 pub mod warning;
 pub mod writer;
 

@@ -213,12 +213,14 @@ impl Sink for RowSink<'_> {
     fn other(&mut self, _device: u32, _batch: &blktrace::Batch, _record: &Record) {}
 }
 
-/// A request without Q began before the capture only where the capture holds Qs at all.
+/// A request without Q began before the capture only where the capture holds Qs at all, and where
+/// it is neither a flush nor a command: those the kernel makes without a Q.
 fn status(done: &Done<'_>, queues: bool) -> Status {
+    let made = done.request.bytes == 0 || done.request.categories & c::PC != 0;
     match () {
         () if done.completed == NEVER => Status::InFlight,
         () if done.error != 0 => Status::Error,
-        () if done.request.queued == NEVER && queues => Status::BegunBefore,
+        () if done.request.queued == NEVER && queues && !made => Status::BegunBefore,
         () => Status::Complete,
     }
 }

@@ -39,7 +39,7 @@ pub(super) fn parse(line: &str) -> Option<TextEvent> {
 
 /// Who, where and when: everything before the event's name.
 fn head(text: &str) -> Option<(Record, String)> {
-    let (before, stamp) = text.strip_suffix(':')?.rsplit_once(char::is_whitespace)?;
+    let (before, stamp) = text.strip_suffix(':')?.trim_end().rsplit_once(char::is_whitespace)?;
     let time = match stamp.strip_suffix("us") {
         Some(microseconds) => microseconds.parse::<u64>().ok()?.checked_mul(1000)?,
         None => seconds(stamp)?,
