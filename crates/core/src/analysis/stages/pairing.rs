@@ -40,6 +40,19 @@ pub struct Unmatched {
     pub flushes: u64,
 }
 
+impl Unmatched {
+    /// Adds what `other` counted.
+    pub fn add(&mut self, other: &Unmatched) {
+        self.completions += other.completions;
+        self.stale += other.stale;
+        self.open += other.open;
+        self.in_flight += other.in_flight;
+        self.given_up += other.given_up;
+        self.devices += other.devices;
+        self.flushes += other.flushes;
+    }
+}
+
 /// A request whose end is known, or that the capture's end cut off.
 #[derive(Clone, Debug)]
 pub struct Done<'a> {

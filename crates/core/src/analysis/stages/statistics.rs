@@ -105,14 +105,7 @@ impl Measured {
     }
 
     fn merge(&mut self, other: &Measured) {
-        let Average { count, min, max, total } = other.average;
-        if count > 0 {
-            let own = &mut self.average;
-            own.min = if own.count == 0 { min } else { own.min.min(min) };
-            own.max = own.max.max(max);
-            own.total = own.total.wrapping_add(total);
-            own.count += count;
-        }
+        self.average.merge(&other.average);
         if let (Some(own), Some(other)) = (&mut self.histogram, &other.histogram) {
             // Both have the same bounds, so nothing can be out of range.
             let _ = own.add(&**other);
@@ -260,9 +253,11 @@ pub struct Stages {
     figures: Figures,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Figures {
     devices: Vec<DeviceStages>,
+    /// Devices that may still get histograms.
+    histograms: usize,
     processes: FxHashMap<u32, ProcessStages>,
     names: FxHashMap<u32, Box<str>>,
     genesis: u64,
@@ -273,7 +268,48 @@ const MAX_PROCESSES: usize = 16 << 10;
 /// The pid that stands for all processes beyond the bound.
 pub const OTHER_PROCESSES: u32 = u32::MAX;
 
+impl Default for Figures {
+    fn default() -> Figures {
+        Figures {
+            devices: Vec::new(),
+            histograms: MAX_HISTOGRAMS,
+            processes: FxHashMap::default(),
+            names: FxHashMap::default(),
+            genesis: 0,
+        }
+    }
+}
+
 impl Stages {
+    /// An analysis that keeps percentiles of at most `devices` devices.
+    pub fn with_histograms(devices: usize) -> Stages {
+        let figures = Figures { histograms: devices.min(MAX_HISTOGRAMS), ..Figures::default() };
+        Stages { pairer: Pairer::default(), figures }
+    }
+
+    /// Lets go of what is only needed while events come.
+    #[must_use]
+    pub fn without_events(mut self) -> Stages {
+        let unmatched = self.pairer.unmatched;
+        self.pairer = Pairer::default();
+        self.pairer.unmatched = unmatched;
+        self
+    }
+
+    /// Adds the finished analysis of other devices.
+    pub fn merge(&mut self, other: Stages) {
+        self.pairer.unmatched.add(&other.pairer.unmatched);
+        self.figures.devices.extend(other.figures.devices);
+        for (pid, process) in other.figures.processes {
+            let own = self.figures.process(pid);
+            own.bytes += process.bytes;
+            own.stages.iter_mut().zip(&process.stages).for_each(|(own, other)| own.merge(other));
+        }
+        for (pid, name) in other.figures.names {
+            self.figures.names.entry(pid).or_insert(name);
+        }
+    }
+
     /// Takes in the records of `batch`, whose times count from `genesis`.
     pub fn take(&mut self, batch: &Batch, genesis: u64) {
         self.figures.genesis = genesis;
@@ -325,7 +361,7 @@ impl Figures {
     #[inline]
     fn device(&mut self, index: u32, record: &Record) -> Option<&mut DeviceStages> {
         while self.devices.len() <= index as usize {
-            let histograms = self.devices.len() < MAX_HISTOGRAMS;
+            let histograms = self.devices.len() < self.histograms;
             self.devices.push(DeviceStages::new(record, histograms));
         }
         let device = self.devices.get_mut(index as usize)?;

@@ -37,70 +37,75 @@ fn blkparses_text_reads_back() {
     }
 }
 
+/// A line, and what it must give: action, CPU, pid, process, sector, bytes, error.
+type Line = (&'static str, Action, u32, u32, &'static str, u64, u32, i32);
+
+const LINES: &[Line] = &[
+    (
+        "fio-123   [001] d..1.  942.600001: block_rq_issue: 8,0 W 4096 () 2048 + 8 [fio]",
+        Action::Issue,
+        1,
+        123,
+        "fio",
+        2048,
+        4096,
+        0,
+    ),
+    (
+        "kworker/0:1H-276 (    276) [000] .... 12.000000001: block_rq_insert: 8,16 WS 0 () 64 + 16 [kworker/0:1H]",
+        Action::Insert,
+        0,
+        276,
+        "kworker/0:1H",
+        64,
+        8192,
+        0,
+    ),
+    (
+        "my prog 42 [003] 1.5: block:block_rq_complete: 259,0 RA () 100 + 8 none,0,0 [0]",
+        Action::Complete,
+        3,
+        42,
+        "my prog",
+        100,
+        4096,
+        0,
+    ),
+    (
+        "a-b-7 [002] ..s1 3.25: block_rq_complete: 8,0 W () 100 + 8 [-5]",
+        Action::Complete,
+        2,
+        7,
+        "a-b",
+        100,
+        4096,
+        -5,
+    ),
+    (
+        "<0>[  942.6] swapper-0   7..... 841421021us : block_bio_queue: 8,0 R 5 + 8 [swapper/7]",
+        Action::Queue,
+        7,
+        0,
+        "swapper",
+        5,
+        4096,
+        0,
+    ),
+    (
+        "jbd2/sda1-8-200 [000] 9.1: block_rq_issue: 8,0 FF 0 () 18446744073709551615 + 0 be,0,4 [x]",
+        Action::Issue,
+        0,
+        200,
+        "jbd2/sda1-8",
+        0,
+        0,
+        0,
+    ),
+];
+
 #[test]
 fn tracepoints_of_every_age_are_read() {
-    for (line, action, cpu, pid, name, sector, bytes, error) in [
-        (
-            "fio-123   [001] d..1.  942.600001: block_rq_issue: 8,0 W 4096 () 2048 + 8 [fio]",
-            Action::Issue,
-            1,
-            123,
-            "fio",
-            2048,
-            4096,
-            0,
-        ),
-        (
-            "kworker/0:1H-276 (    276) [000] .... 12.000000001: block_rq_insert: 8,16 WS 0 () 64 + 16 [kworker/0:1H]",
-            Action::Insert,
-            0,
-            276,
-            "kworker/0:1H",
-            64,
-            8192,
-            0,
-        ),
-        (
-            "my prog 42 [003] 1.5: block:block_rq_complete: 259,0 RA () 100 + 8 none,0,0 [0]",
-            Action::Complete,
-            3,
-            42,
-            "my prog",
-            100,
-            4096,
-            0,
-        ),
-        (
-            "a-b-7 [002] ..s1 3.25: block_rq_complete: 8,0 W () 100 + 8 [-5]",
-            Action::Complete,
-            2,
-            7,
-            "a-b",
-            100,
-            4096,
-            -5,
-        ),
-        (
-            "<0>[  942.6] swapper-0   7..... 841421021us : block_bio_queue: 8,0 R 5 + 8 [swapper/7]",
-            Action::Queue,
-            7,
-            0,
-            "swapper",
-            5,
-            4096,
-            0,
-        ),
-        (
-            "jbd2/sda1-8-200 [000] 9.1: block_rq_issue: 8,0 FF 0 () 18446744073709551615 + 0 be,0,4 [x]",
-            Action::Issue,
-            0,
-            200,
-            "jbd2/sda1-8",
-            0,
-            0,
-            0,
-        ),
-    ] {
+    for (line, action, cpu, pid, name, sector, bytes, error) in LINES.iter().copied() {
         let event = parse(line).unwrap_or_else(|| panic!("{line}"));
         let record = event.record;
         assert_eq!(record.kind(), Some(action), "{line}");

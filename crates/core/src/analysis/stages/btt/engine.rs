@@ -115,7 +115,7 @@ pub struct Btt {
 }
 
 /// Seek distances in memory before they are moved to files.
-const MAX_DISTANCES: usize = 2 << 20;
+const MAX_DISTANCES: usize = 1 << 20;
 
 impl Btt {
     /// Takes in the records of `batch`, whose times count from `genesis`.

@@ -25,6 +25,16 @@ impl Average {
         self.count += 1;
     }
 
+    /// Adds the samples of `other`.
+    pub fn merge(&mut self, other: &Average) {
+        if other.count > 0 {
+            self.min = if self.count == 0 { other.min } else { self.min.min(other.min) };
+            self.max = self.max.max(other.max);
+            self.total = self.total.wrapping_add(other.total);
+            self.count += other.count;
+        }
+    }
+
     /// The mean in seconds.
     pub fn mean(&self) -> f64 {
         seconds(self.total) / self.count as f64

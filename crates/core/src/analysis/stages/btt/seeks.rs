@@ -91,7 +91,10 @@ impl Seeks {
     /// The mode and btt's median; nothing where distances were lost.
     pub fn mode(&mut self) -> Option<Mode> {
         if self.spill.is_none() {
-            return Some(self.mode_of_tree().unwrap_or_else(|| self.mode_of_sorted()));
+            // Only where distances are equally frequent does the tree's order matter.
+            let sorted = self.mode_of_sorted();
+            let tied = sorted.distances.len() > 1 || sorted.count * 2 >= self.count;
+            return Some(tied.then(|| self.mode_of_tree()).flatten().unwrap_or(sorted));
         }
         self.spill();
         let mut finder = Finder::new(self.count);
