@@ -176,6 +176,12 @@ impl Rwbs {
         }
     }
 
+    /// The letters, and how many of them count.
+    #[inline]
+    pub fn letters(&self) -> (&[u8; 15], usize) {
+        (&self.text, usize::from(self.len))
+    }
+
     /// The text.
     pub fn as_str(&self) -> &str {
         self.text.get(..usize::from(self.len)).map_or("", |text| str::from_utf8(text).unwrap_or(""))

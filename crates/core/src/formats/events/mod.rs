@@ -17,7 +17,7 @@ pub mod mask;
 pub mod put;
 pub mod summary;
 
-use crate::formats::blktrace::{Batch, Record, action::notify};
+use crate::formats::blktrace::{Batch, Capture, Record, action::notify};
 use format::Format;
 use rustc_hash::FxHashMap;
 use summary::Summary;
@@ -44,7 +44,27 @@ pub struct Options {
 /// Process names by pid, bounded in number.
 #[derive(Clone, Debug, Default)]
 pub struct ProcessNames {
-    names: FxHashMap<u32, Box<[u8]>>,
+    names: FxHashMap<u32, ShortName>,
+}
+
+/// A name of at most sixteen bytes, which is what the kernel keeps.
+#[derive(Clone, Copy, Debug)]
+struct ShortName {
+    bytes: [u8; 16],
+    len: u8,
+}
+
+impl ShortName {
+    fn new(name: &[u8]) -> ShortName {
+        let mut bytes = [0; 16];
+        let len = name.len().min(bytes.len());
+        bytes.iter_mut().zip(name).for_each(|(to, from)| *to = *from);
+        ShortName { bytes, len: len as u8 }
+    }
+
+    fn get(&self) -> &[u8] {
+        self.bytes.get(..usize::from(self.len)).unwrap_or(&[])
+    }
 }
 
 impl ProcessNames {
@@ -53,7 +73,7 @@ impl ProcessNames {
     /// Keeps the name that a record tells; the first one of a pid stands, as in blkparse.
     pub fn see(&mut self, batch: &Batch, record: &Record) {
         if record.is_notify() && record.action == notify::PROCESS && self.names.len() < Self::MAX {
-            let name = || batch.process_name(record).into();
+            let name = || ShortName::new(batch.process_name(record));
             self.names.entry(record.pid).or_insert_with(name);
         }
     }
@@ -61,17 +81,36 @@ impl ProcessNames {
     /// The name of `pid`; `(null)` where none is known, as blkparse prints it.
     #[inline]
     pub fn get(&self, pid: u32) -> &[u8] {
-        self.names.get(&pid).map_or(b"(null)", |name| name)
+        self.known(pid).unwrap_or(b"(null)")
+    }
+
+    /// Appends what [`ProcessNames::get`] gives.
+    #[inline]
+    fn put(&self, pid: u32, out: &mut Vec<u8>) {
+        match self.names.get(&pid) {
+            Some(name) => put::short(out, &name.bytes, name.len.into()),
+            None => out.extend_from_slice(b"(null)"),
+        }
+    }
+
+    /// Reads all of `capture` for the names that it tells: names come later in time than their
+    /// process's first event on another CPU.
+    pub fn of(mut capture: Capture) -> ProcessNames {
+        let (mut names, mut batch) = (ProcessNames::default(), Batch::default());
+        while capture.fill(&mut batch) {
+            batch.records.iter().for_each(|record| names.see(&batch, record));
+        }
+        names
     }
 
     /// The name of `pid`, where one is known.
     pub fn known(&self, pid: u32) -> Option<&[u8]> {
-        self.names.get(&pid).map(|name| &**name)
+        self.names.get(&pid).map(ShortName::get)
     }
 
     /// All names.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &[u8])> {
-        self.names.iter().map(|(pid, name)| (*pid, &**name))
+        self.names.iter().map(|(pid, name)| (*pid, name.get()))
     }
 }
 

@@ -34,7 +34,8 @@ pub fn zeroed(out: &mut Vec<u8>, value: u64, width: usize) {
 
 #[inline]
 fn fill(out: &mut Vec<u8>, mut value: u64, width: usize, with: u8) {
-    let mut columns = [with; COLUMNS];
+    // Digits end in the middle, so that a piece of fixed length can be copied from any of them.
+    let mut columns = [with; 2 * COLUMNS];
     let mut at = COLUMNS;
     while value >= 10 {
         at -= 2;
@@ -51,7 +52,35 @@ fn fill(out: &mut Vec<u8>, mut value: u64, width: usize, with: u8) {
         out.push(with);
     }
     let from = at.min(COLUMNS.saturating_sub(width));
-    out.extend_from_slice(columns.get(from..).unwrap_or(&[]));
+    if let Some(piece) = columns.get(from..).and_then(<[u8]>::first_chunk::<COLUMNS>) {
+        short(out, piece, COLUMNS - from);
+    }
+}
+
+/// Appends the first `len` bytes of `piece`: copying all of it and cutting the rest off is cheaper
+/// than copying a length that the compiler does not know.
+#[inline]
+pub fn short<const N: usize>(out: &mut Vec<u8>, piece: &[u8; N], len: usize) {
+    let end = out.len() + len;
+    out.extend_from_slice(piece);
+    out.truncate(end);
+}
+
+/// Writes `value` right-aligned over blanks or zeroes; false where it does not fit.
+#[inline]
+pub fn place<const N: usize>(columns: &mut [u8; N], mut value: u64) -> bool {
+    let mut at = N;
+    loop {
+        if at == 0 {
+            return false;
+        }
+        at -= 1;
+        columns[at] = b'0' + (value % 10) as u8;
+        value /= 10;
+        if value == 0 {
+            return true;
+        }
+    }
 }
 
 /// Appends a signed value, right-aligned in `width` columns.
@@ -83,6 +112,7 @@ pub fn device(out: &mut Vec<u8>, device: u32) {
     out.push(b',');
     let before = out.len();
     number(out, u64::from(device & 0xf_ffff));
-    let width = (before + 3).max(out.len());
-    out.resize(width, b' ');
+    while out.len() < before + 3 {
+        out.push(b' ');
+    }
 }
