@@ -1,5 +1,6 @@
 //! Writes a generated capture: `blktrace_generate FOLDER EVENTS DEVICES CPUS plain|rich|unsplit|issue|bio`.
 
+#[path = "../../../labs/src/captures.rs"]
 mod generate;
 
 use generate::{Mix, Settings, generate};

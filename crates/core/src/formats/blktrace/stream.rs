@@ -162,6 +162,11 @@ impl Stream {
 
     /// Forgets what was handed out; what is held back stays.
     fn drop_given(&mut self) {
+        if self.sort
+            && let Some(last) = self.ready.checked_sub(1).and_then(|at| self.queue.records.get(at))
+        {
+            self.checks.last_time = self.checks.last_time.max(last.time);
+        }
         if self.ready >= self.queue.records.len() {
             self.queue.clear();
         } else {
@@ -196,7 +201,7 @@ impl Stream {
                 leave |= is_early(record) || (foreign && compatible);
             }
             if !record.is_notify() {
-                self.checks.see(record);
+                self.checks.see(record, !self.sort);
             }
         }
         if leave {
@@ -230,6 +235,9 @@ impl Stream {
         self.ready = self.queue.records.len();
         if self.sort {
             self.queue.records.sort_by_key(|record| record.time);
+            let given = self.checks.last_time;
+            let late = self.queue.records.partition_point(|record| record.time < given);
+            self.checks.backwards += late as u64;
             if !self.ended {
                 self.ready = self.ready.saturating_sub(WINDOW / 2);
             }
@@ -244,9 +252,11 @@ fn is_early(record: &Record) -> bool {
 
 impl Checks {
     #[inline]
-    fn see(&mut self, record: &Record) {
-        self.backwards += u64::from(record.time < self.last_time);
-        self.last_time = record.time;
+    fn see(&mut self, record: &Record, ordered: bool) {
+        if ordered {
+            self.backwards += u64::from(record.time < self.last_time);
+            self.last_time = record.time;
+        }
         self.unknown += u64::from(record.kind().is_none());
         match self.sequences.first_mut() {
             Some((device, cpu, last)) if *device == record.device && *cpu == record.cpu => {

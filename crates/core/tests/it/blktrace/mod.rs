@@ -3,7 +3,7 @@
 
 mod beside;
 mod damage;
-#[path = "../../../examples/blktrace_generate/generate.rs"]
+#[path = "../../../../labs/src/captures.rs"]
 mod generate;
 mod joined;
 mod text;

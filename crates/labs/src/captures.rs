@@ -1,13 +1,55 @@
 //! A deterministic generator of blktrace captures: a small simulation of devices and CPUs that
 //! writes what the kernel would have written. The same settings give the same bytes.
+//!
+//! It has its own idea of blktrace's numbers, so that a mistake of iowhy's shows.
 
-use iowhy_core::formats::blktrace::action::{category as c, notify};
-use iowhy_core::formats::blktrace::{Action, Record, encode};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashSet};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
+
+/// Categories of events (linux/blktrace_api.h).
+mod c {
+    pub const READ: u32 = 1;
+    pub const WRITE: u32 = 1 << 1;
+    pub const FLUSH: u32 = 1 << 2;
+    pub const SYNC: u32 = 1 << 3;
+    pub const QUEUE: u32 = 1 << 4;
+    pub const REQUEUE: u32 = 1 << 5;
+    pub const ISSUE: u32 = 1 << 6;
+    pub const COMPLETE: u32 = 1 << 7;
+    pub const FS: u32 = 1 << 8;
+    pub const PC: u32 = 1 << 9;
+    pub const NOTIFY: u32 = 1 << 10;
+    pub const META: u32 = 1 << 12;
+    pub const DISCARD: u32 = 1 << 13;
+}
+
+/// Numbers of notify records.
+mod notify {
+    pub const PROCESS: u32 = 0;
+    pub const TIMESTAMP: u32 = 1;
+    pub const MESSAGE: u32 = 2;
+}
+
+/// Numbers of actions.
+#[derive(Clone, Copy)]
+enum Action {
+    Queue = 1,
+    BackMerge = 2,
+    FrontMerge = 3,
+    GetRequest = 4,
+    Requeue = 6,
+    Issue = 7,
+    Complete = 8,
+    Plug = 9,
+    Unplug = 10,
+    UnplugTimer = 11,
+    Insert = 12,
+    Split = 13,
+    Remap = 15,
+}
 
 /// Which events a capture holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,12 +69,19 @@ pub enum Mix {
 /// What to generate.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
+    /// About how many events.
     pub events: u64,
+    /// Devices, each with files of its own.
     pub devices: u32,
+    /// CPUs.
     pub cpus: u32,
+    /// Which events.
     pub mix: Mix,
+    /// The protocol: 7 or 8.
     pub version: u8,
+    /// The byte order.
     pub big_endian: bool,
+    /// Another seed, another capture.
     pub seed: u64,
 }
 
@@ -91,7 +140,7 @@ struct Request {
     bytes: u32,
 }
 
-pub struct Generator {
+struct Generator {
     settings: Settings,
     random: Random,
     pending: BinaryHeap<Reverse<Pending>>,
@@ -353,7 +402,7 @@ impl Generator {
             cpu: at.cpu,
             device: at.device,
             pid: at.pid,
-            action: (c::NOTIFY << 16) | u32::from(notify::MESSAGE),
+            action: (c::NOTIFY << 16) | notify::MESSAGE,
             sector: 0,
             bytes: 0,
             payload: format!("bfq{} insert_request {}", at.pid, at.sector).into_bytes(),
@@ -407,8 +456,8 @@ impl Generator {
         Ok(())
     }
 
-    fn note(&mut self, event: &Pending, action: u16, payload: &[u8]) -> io::Result<()> {
-        self.write(event, 0, (c::NOTIFY << 16) | u32::from(action), payload)
+    fn note(&mut self, event: &Pending, action: u32, payload: &[u8]) -> io::Result<()> {
+        self.write(event, 0, (c::NOTIFY << 16) | action, payload)
     }
 
     fn write(
@@ -418,25 +467,43 @@ impl Generator {
         action: u32,
         payload: &[u8],
     ) -> io::Result<()> {
-        let record = Record {
-            time: event.time,
-            sector: event.sector,
-            bytes: event.bytes,
-            categories: action >> 16,
-            pid: event.pid,
-            device: device_number(event.device),
-            cpu: event.cpu,
-            sequence,
-            action: (action & 0xffff) as u16,
-            big_endian: self.settings.big_endian,
-            ..Record::default()
-        };
-        self.bytes.clear();
-        encode(&record, payload, self.settings.version, &mut self.bytes);
+        self.encode(event, sequence, action, payload);
         self.written += 1;
         match self.outputs.get_mut(&(event.device, event.cpu)) {
             Some(output) => output.write_all(&self.bytes),
             None => Ok(()),
         }
+    }
+
+    /// A record of protocol 7 or 8 in the byte order asked for.
+    fn encode(&mut self, event: &Pending, sequence: u32, action: u32, payload: &[u8]) {
+        let Settings { version, big_endian: big, .. } = self.settings;
+        let out = &mut self.bytes;
+        out.clear();
+        // All words are given little-endian.
+        let mut put = |word: &[u8]| match big {
+            true => out.extend(word.iter().rev()),
+            false => out.extend_from_slice(word),
+        };
+        put(&(0x6561_7400 | u32::from(version)).to_le_bytes());
+        put(&sequence.to_le_bytes());
+        put(&event.time.to_le_bytes());
+        put(&event.sector.to_le_bytes());
+        put(&event.bytes.to_le_bytes());
+        if version == 7 {
+            put(&action.to_le_bytes());
+            put(&event.pid.to_le_bytes());
+        } else {
+            put(&event.pid.to_le_bytes());
+            put(&u64::from(action).to_le_bytes());
+        }
+        put(&device_number(event.device).to_le_bytes());
+        put(&event.cpu.to_le_bytes());
+        put(&0u16.to_le_bytes());
+        put(&(payload.len() as u16).to_le_bytes());
+        if version != 7 {
+            put(&[0; 12]);
+        }
+        self.bytes.extend_from_slice(payload);
     }
 }
