@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`model`] | the nouns: requests, parts, processes, stacks, samples, devices, losses; `table!` |
 //! | [`source`] | the trait that live, recorded, imported and scripted data meet at |
+//! | [`formats`] | other programs' formats: blktrace, blkparse and ftrace text |
 //! | [`recording`] | the directory of Parquet tables, in and out; the only place that knows Arrow |
 //! | [`analysis`] | histograms, streams, shares: from batches to a [`analysis::Summary`] |
 //! | [`script`] | requests written by hand, for tests and scenarios |
@@ -13,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 pub mod analysis;
+pub mod formats;
 pub mod model;
 pub mod recording;
 pub mod script;

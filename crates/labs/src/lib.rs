@@ -11,6 +11,9 @@
 //! | [`process`] | ending what a lab started |
 //! | [`recorded`] | the weight of a recording |
 //! | [`mod@bench`] | `cargo lab bench-capture` |
+//! | [`bench`] | `cargo lab bench-capture` |
+//! | [`captures`] | generated blktrace captures |
+//! | [`bench_blktrace`] | `cargo lab bench-blktrace` |
 //! | [`demo`] | `cargo lab demo` |
 //! | [`iowhy`] | the built binary that the labs drive |
 //!
@@ -19,6 +22,8 @@
 #![forbid(unsafe_code)]
 
 pub mod bench;
+pub mod bench_blktrace;
+pub mod captures;
 pub mod command;
 pub mod demo;
 pub mod devices;

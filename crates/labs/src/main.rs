@@ -6,7 +6,7 @@ use iowhy_labs::devices::{Backing, Cgroup, FileSystem, Kind, LoopDevice, Zram};
 use iowhy_labs::error::Context;
 use iowhy_labs::scratch::{self, Scratch};
 use iowhy_labs::workload::Workload;
-use iowhy_labs::{Result, bench, demo};
+use iowhy_labs::{Result, bench, bench_blktrace, demo};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -24,6 +24,10 @@ enum Command {
     Demo(demo::Settings),
     /// Measures what watching costs, beside perf and bpftrace.
     BenchCapture(bench::Settings),
+    /// Reads and analyses generated captures, beside blkparse and btt.
+    BenchBlktrace(bench_blktrace::Settings),
+    /// Writes a generated capture into a folder, for trying things by hand.
+    Capture(bench_blktrace::Capture),
     /// Removes what killed labs left: mounts, loop and zram devices, cgroups, files.
     Clean,
     /// Makes devices, says where, and keeps them until it is killed; for the test of `clean`.
@@ -50,6 +54,8 @@ fn run(command: &Command) -> Result<()> {
     match command {
         Command::Demo(settings) => demo::run(settings, &mut say),
         Command::BenchCapture(settings) => bench::run(settings, &mut say).map(|part| say(&part)),
+        Command::BenchBlktrace(settings) => bench_blktrace::run(settings, &mut say),
+        Command::Capture(capture) => capture.write(),
         Command::Clean => scratch::remove_dead(),
         Command::Hold => hold(),
         Command::Workload(workload) => workload.run(),

@@ -8,6 +8,7 @@
 //! | [`latency`], [`bins`] | mergeable histograms; the same as coarse as a screen needs them |
 //! | `life` | what the columns of one record say about its times |
 //! | `device`, `busy`, `streams` | one device's sums, its busy time, its sequential share |
+//! | [`stages`] | captures of single events: their stages, and btt's figures |
 //! | `attribution`, `bounded`, `stacks` | who is charged, in how much memory |
 //! | `report`, `rows`, `tables`, `counters`, `settings` | from sums to the summary |
 //!
@@ -26,6 +27,7 @@ mod report;
 mod rows;
 mod settings;
 mod stacks;
+pub mod stages;
 mod streams;
 mod summarizer;
 pub mod summary;

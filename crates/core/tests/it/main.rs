@@ -7,4 +7,5 @@
     reason = "a test fails by panicking, and says why it is skipped"
 )]
 
+mod blktrace;
 mod recording;

@@ -1,0 +1,31 @@
+//! Writes a generated capture: `blktrace_generate FOLDER EVENTS DEVICES CPUS plain|rich|unsplit|issue|bio`.
+
+#[path = "../../../labs/src/captures.rs"]
+mod generate;
+
+use generate::{Mix, Settings, generate};
+use std::path::PathBuf;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let folder = PathBuf::from(arguments.next().ok_or("no folder given")?);
+    let mut number = || arguments.next().and_then(|text| text.parse::<u64>().ok());
+    let (events, devices, cpus) = (number(), number(), number());
+    let mix = match arguments.next().as_deref() {
+        Some("plain") => Mix::Plain,
+        Some("unsplit") => Mix::Unsplit,
+        Some("issue") => Mix::IssueOnly,
+        Some("bio") => Mix::BioOnly,
+        _ => Mix::Rich,
+    };
+    let settings = Settings {
+        events: events.unwrap_or(20_000),
+        devices: devices.unwrap_or(3) as u32,
+        cpus: cpus.unwrap_or(4) as u32,
+        mix,
+        ..Settings::default()
+    };
+    std::fs::create_dir_all(&folder)?;
+    generate(&folder, settings)?;
+    Ok(())
+}

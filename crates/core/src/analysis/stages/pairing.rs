@@ -1,0 +1,436 @@
+//! Single events joined to requests: iowhy's own way.
+//!
+//! A bio is found by device and start sector. Merged bios lie next to each other, so an issue
+//! collects them by following their ends; a split bio becomes parts that share one Q; a request
+//! completed in pieces is done when all bytes are. Two bios at one sector are both kept. What has
+//! no partner is counted, never guessed. Events without data (flushes) pair in the order of their
+//! device.
+//!
+//! What does not belong here: statistics over what was joined.
+
+use super::slots::{Link, NEVER, NONE, Slot, Slots, State};
+use crate::formats::blktrace::action::{Action, category};
+use crate::formats::blktrace::{Batch, Record};
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+
+/// Devices that are told apart; events of more are left out and counted.
+pub const MAX_DEVICES: usize = 1024;
+/// Flushes that may be open on one device.
+const MAX_FLUSHES: usize = 1024;
+/// Remaps whose lower bio has not been queued yet.
+const MAX_REMAPS: usize = 16 << 10;
+
+/// What had no partner, or was left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unmatched {
+    /// Completions without an issue or a queued bio.
+    pub completions: u64,
+    /// Bios that never completed although a later one at their sector did.
+    pub stale: u64,
+    /// Bios and requests that were still open at the end.
+    pub open: u64,
+    /// Of these, the ones that were at the device.
+    pub in_flight: u64,
+    /// Bios given up because more were open than are kept.
+    pub given_up: u64,
+    /// Events of devices beyond [`MAX_DEVICES`].
+    pub devices: u64,
+    /// Completions of no data without an issue.
+    pub flushes: u64,
+}
+
+impl Unmatched {
+    /// Adds what `other` counted.
+    pub fn add(&mut self, other: &Unmatched) {
+        self.completions += other.completions;
+        self.stale += other.stale;
+        self.open += other.open;
+        self.in_flight += other.in_flight;
+        self.given_up += other.given_up;
+        self.devices += other.devices;
+        self.flushes += other.flushes;
+    }
+}
+
+/// A request whose end is known, or that the capture's end cut off.
+#[derive(Clone, Debug)]
+pub struct Done<'a> {
+    /// The request: its first bio, with the times of the whole.
+    pub request: &'a Slot,
+    /// The number of its device in the order of first events.
+    pub device: u32,
+    /// C, or [`NEVER`] at the capture's end.
+    pub completed: u64,
+    /// The error of the completion.
+    pub error: u16,
+}
+
+/// Who takes what was joined.
+pub trait Sink {
+    /// A bio was queued; `since` is the device's Q before it.
+    fn queued(&mut self, device: u32, record: &Record, since: Option<u64>);
+    /// A bio was merged.
+    fn merged(&mut self, device: u32, bio: &Slot, time: u64);
+    /// A request was issued.
+    fn issued(&mut self, device: u32, record: &Record);
+    /// A whole bio completed: all of its parts. `issued` is its last D, or [`NEVER`].
+    fn bio(&mut self, device: u32, bio: &Slot, issued: u64, completed: u64);
+    /// A request ended.
+    fn done(&mut self, done: Done<'_>);
+    /// Any other event of a device: plugs, requeues.
+    fn other(&mut self, device: u32, batch: &Batch, record: &Record);
+}
+
+/// What is open.
+#[derive(Debug, Default)]
+pub struct Pairer {
+    slots: Slots,
+    devices: FxHashMap<u32, u32>,
+    numbers: Vec<u32>,
+    last_queue: Vec<Option<u64>>,
+    flushes: Vec<VecDeque<Link>>,
+    last_device: Option<(u32, u32)>,
+    remaps: FxHashMap<(u32, u64), u64>,
+    next_id: u64,
+    /// What had no partner so far.
+    pub unmatched: Unmatched,
+}
+
+impl Pairer {
+    /// The devices in the order of their first events.
+    pub fn devices(&self) -> &[u32] {
+        &self.numbers
+    }
+
+    /// Takes in `batch`.
+    pub fn take(&mut self, batch: &Batch, sink: &mut impl Sink) {
+        for record in &batch.records {
+            if !record.is_notify() {
+                self.event(batch, record, sink);
+            }
+        }
+    }
+
+    #[inline]
+    fn device(&mut self, number: u32) -> Option<u32> {
+        match self.last_device {
+            Some((known, index)) if known == number => Some(index),
+            _ => self.other_device(number),
+        }
+    }
+
+    fn other_device(&mut self, number: u32) -> Option<u32> {
+        let next = self.numbers.len() as u32;
+        let index = match self.devices.get(&number) {
+            Some(index) => *index,
+            None if self.numbers.len() >= MAX_DEVICES => {
+                self.unmatched.devices += 1;
+                return None;
+            }
+            None => {
+                self.devices.insert(number, next);
+                self.numbers.push(number);
+                self.last_queue.push(None);
+                self.flushes.push(VecDeque::new());
+                next
+            }
+        };
+        self.last_device = Some((number, index));
+        Some(index)
+    }
+
+    #[inline]
+    fn event(&mut self, batch: &Batch, record: &Record, sink: &mut impl Sink) {
+        let Some(action) = record.kind() else { return };
+        let Some(device) = self.device(record.device) else { return };
+        match action {
+            Action::Queue => self.queue(device, record, sink),
+            Action::GetRequest => self.get_request(device, record),
+            Action::BackMerge | Action::FrontMerge => self.merge(device, record, sink),
+            Action::Insert => self.insert(device, record),
+            Action::Issue => self.issue(device, record, sink),
+            Action::Complete => self.complete(device, record, sink),
+            Action::Split => {
+                if let Some(at) = batch.number(record) {
+                    self.split(device, record.sector, at);
+                }
+            }
+            Action::Remap => self.remap(batch, record),
+            Action::Requeue => {
+                self.requeue(device, record);
+                sink.other(device, batch, record);
+            }
+            _ => sink.other(device, batch, record),
+        }
+    }
+
+    fn open(&mut self, device: u32, record: &Record) -> Slot {
+        self.next_id += 1;
+        Slot { id: self.next_id, ..Slot::of(device, record) }
+    }
+
+    #[inline]
+    fn queue(&mut self, device: u32, record: &Record, sink: &mut impl Sink) {
+        let since = self.last_queue.get_mut(device as usize).and_then(|q| q.replace(record.time));
+        sink.queued(device, record, since);
+        let mut slot = self.open(device, record);
+        slot.queued = record.time;
+        if !self.remaps.is_empty()
+            && let Some(parent) = self.remaps.remove(&(record.device, record.sector))
+        {
+            slot.parent_id = parent;
+        }
+        if record.bytes == 0 {
+            self.push_flush(device, slot);
+        } else {
+            self.add(slot);
+        }
+    }
+
+    fn add(&mut self, slot: Slot) -> Link {
+        if self.slots.is_full() {
+            self.unmatched.given_up += self.slots.give_up_oldest();
+        }
+        let (link, stale) = self.slots.add(slot);
+        self.unmatched.stale += u64::from(stale);
+        link
+    }
+
+    fn get_request(&mut self, device: u32, record: &Record) {
+        let waits = |slot: &Slot| slot.state == State::Queued && slot.got == NEVER;
+        let link = match record.bytes {
+            0 => self.find_flush(device, waits),
+            _ => self.slots.find(device, record.sector, waits),
+        };
+        if let Some(slot) = self.slots.get_mut(link) {
+            slot.got = record.time;
+        }
+    }
+
+    fn merge(&mut self, device: u32, record: &Record, sink: &mut impl Sink) {
+        let link = self
+            .slots
+            .find(device, record.sector, |slot| slot.state == State::Queued && slot.got == NEVER);
+        if let Some(slot) = self.slots.get_mut(link) {
+            slot.state = State::Merged;
+            sink.merged(device, slot, record.time);
+        }
+    }
+
+    fn insert(&mut self, device: u32, record: &Record) {
+        let waits = |slot: &Slot| slot.state != State::Issued;
+        let link = match record.bytes {
+            0 => self.find_flush(device, waits),
+            _ => self.slots.find(device, record.sector, waits),
+        };
+        if let Some(slot) = self.slots.get_mut(link) {
+            slot.inserted = record.time;
+        } else if record.bytes > 0 {
+            let mut slot = self.open(device, record);
+            slot.inserted = record.time;
+            self.add(slot);
+        }
+    }
+
+    #[inline]
+    fn issue(&mut self, device: u32, record: &Record, sink: &mut impl Sink) {
+        sink.issued(device, record);
+        if record.bytes == 0 {
+            return self.issue_flush(device, record);
+        }
+        let waits = |slot: &Slot| slot.state != State::Issued;
+        let mut link = self.slots.find(device, record.sector, waits);
+        if link == NONE {
+            let slot = self.open(device, record);
+            link = self.add(slot);
+        }
+        self.shape(link, record);
+        if let Some(slot) = self.slots.get_mut(link) {
+            slot.issued = record.time;
+            slot.state = State::Issued;
+            slot.categories = record.categories;
+            slot.remaining = slot.bytes;
+        }
+    }
+
+    /// Makes the request at `link` as long as `record` says: collects merged bios behind it, or
+    /// leaves the rest of a longer bio as a part of its own.
+    #[inline]
+    fn shape(&mut self, link: Link, record: &Record) {
+        let Some(slot) = self.slots.get(link) else { return };
+        if slot.bytes == record.bytes {
+            return;
+        }
+        let (device, end) = (slot.device, record.end());
+        if slot.bytes > record.bytes {
+            self.split(device, record.sector, end);
+            return;
+        }
+        let mut at = slot.sector.wrapping_add(u64::from(slot.bytes >> 9));
+        while at < end {
+            let next = self
+                .slots
+                .find(device, at, |slot| slot.state != State::Issued && slot.end() <= end);
+            let Some(member) = self.slots.get(next) else { break };
+            at = member.end();
+            self.slots.join(link, next);
+        }
+        if let Some(slot) = self.slots.get_mut(link) {
+            slot.bytes = record.bytes;
+        }
+    }
+
+    /// Cuts the bio that starts at `sector` in two at `at`.
+    fn split(&mut self, device: u32, sector: u64, at: u64) {
+        let link = self.slots.find(device, sector, |slot| {
+            slot.state != State::Issued && slot.sector < at && at < slot.end()
+        });
+        if link == NONE {
+            return;
+        }
+        if self.slots.is_full() {
+            self.unmatched.given_up += self.slots.give_up_oldest();
+        }
+        self.next_id += 1;
+        let stale = self.slots.split(link, at, self.next_id);
+        self.unmatched.stale += u64::from(stale);
+    }
+
+    fn requeue(&mut self, device: u32, record: &Record) {
+        let issued = |slot: &Slot| slot.state == State::Issued;
+        let link = match record.bytes {
+            0 => self.find_flush(device, issued),
+            _ => self.slots.find(device, record.sector, issued),
+        };
+        if let Some(slot) = self.slots.get_mut(link) {
+            slot.state = State::Queued;
+            slot.issued = NEVER;
+            slot.requeues = slot.requeues.saturating_add(1);
+        }
+    }
+
+    #[inline]
+    fn complete(&mut self, device: u32, record: &Record, sink: &mut impl Sink) {
+        if record.bytes == 0 {
+            return self.complete_flush(device, record, sink);
+        }
+        let issued = |slot: &Slot| slot.state == State::Issued && slot.remaining >= record.bytes;
+        let mut link = self.slots.find(device, record.sector, issued);
+        if link == NONE {
+            // No issue: a device without requests, or an event that was lost.
+            link = self.slots.find(device, record.sector, |slot| {
+                slot.state == State::Queued && slot.bytes <= record.bytes
+            });
+            if link == NONE {
+                self.unmatched.completions += 1;
+                return;
+            }
+            self.shape(link, record);
+        } else if self.slots.advance(link, record.bytes) {
+            return;
+        }
+        self.finish(link, record, sink);
+    }
+
+    /// Hands out the request at `link` and its bios, and forgets them.
+    fn finish(&mut self, link: Link, record: &Record, sink: &mut impl Sink) {
+        self.unmatched.stale += self.slots.take_out(link, record.time);
+        let Some(slot) = self.slots.get(link) else { return };
+        let (device, issued) = (slot.device, slot.issued);
+        sink.done(Done { request: slot, device, completed: record.time, error: record.error });
+        let mut member = link;
+        while let Some(slot) = self.slots.get(member) {
+            let next = slot.next;
+            if slot.queued != NEVER {
+                match slot.group {
+                    NONE => sink.bio(device, slot, issued, record.time),
+                    group => {
+                        if let Some(whole) = self.slots.end_part(group) {
+                            sink.bio(device, &whole, issued, record.time);
+                        }
+                    }
+                }
+            }
+            self.slots.free(member);
+            member = next;
+        }
+    }
+
+    fn remap(&mut self, batch: &Batch, record: &Record) {
+        let Some(remap) = batch.remap(record) else { return };
+        let moved = self.remaps.remove(&(remap.from_device, remap.from_sector));
+        let parent = moved.or_else(|| {
+            let upper = *self.devices.get(&remap.from_device)?;
+            let link = self.slots.find(upper, remap.from_sector, |slot| slot.queued != NEVER);
+            self.slots.get(link).map(|slot| slot.id)
+        });
+        if let Some(parent) = parent {
+            if self.remaps.len() >= MAX_REMAPS {
+                self.remaps.clear();
+            }
+            self.remaps.insert((remap.to_device, record.sector), parent);
+        }
+    }
+
+    fn find_flush(&self, device: u32, accept: impl Fn(&Slot) -> bool) -> Link {
+        let flushes = self.flushes.get(device as usize);
+        let mut open = flushes.into_iter().flatten();
+        let found = open.find(|link| self.slots.get(**link).is_some_and(&accept));
+        found.copied().unwrap_or(NONE)
+    }
+
+    fn push_flush(&mut self, device: u32, slot: Slot) -> Link {
+        let link = self.slots.keep(slot);
+        let Some(flushes) = self.flushes.get_mut(device as usize) else { return NONE };
+        flushes.push_back(link);
+        if flushes.len() > MAX_FLUSHES
+            && let Some(oldest) = flushes.pop_front()
+        {
+            self.slots.free(oldest);
+            self.unmatched.given_up += 1;
+        }
+        link
+    }
+
+    fn issue_flush(&mut self, device: u32, record: &Record) {
+        let mut link = self.find_flush(device, |slot| slot.state != State::Issued);
+        if link == NONE {
+            let slot = self.open(device, record);
+            link = self.push_flush(device, slot);
+        }
+        if let Some(slot) = self.slots.get_mut(link) {
+            slot.issued = record.time;
+            slot.state = State::Issued;
+        }
+    }
+
+    /// The kernel completes a flush's request and then its bio: the second completion finds the bio
+    /// gone, or a bio that never was issued by itself.
+    fn complete_flush(&mut self, device: u32, record: &Record, sink: &mut impl Sink) {
+        let request = record.categories & category::FLUSH != 0;
+        let mut link = self.find_flush(device, |slot| slot.state == State::Issued && request);
+        if link == NONE {
+            link = self.find_flush(device, |slot| slot.state != State::Issued);
+        }
+        if link == NONE {
+            self.unmatched.flushes += u64::from(request);
+            return;
+        }
+        if let Some(flushes) = self.flushes.get_mut(device as usize) {
+            flushes.retain(|open| *open != link);
+        }
+        self.finish(link, record, sink);
+    }
+
+    /// Hands out what is still open, at the end of the capture.
+    pub fn end(&mut self, sink: &mut impl Sink) {
+        for slot in self.slots.open() {
+            self.unmatched.open += 1;
+            self.unmatched.in_flight += u64::from(slot.state == State::Issued);
+            if slot.state != State::Merged {
+                sink.done(Done { request: slot, device: slot.device, completed: NEVER, error: 0 });
+            }
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Captures through several threads, in memory that does not depend on their size.
+//!
+//! Several names (blktrace makes one per device) are analysed apart, each on one thread: their
+//! requests have nothing to do with each other. A single name is read and merged on one thread and
+//! analysed on another, with batches going round between the two.
+
+use super::statistics::{MAX_HISTOGRAMS, Stages};
+use crate::formats::blktrace::{Batch, Capture, Error, Inputs, Options, Warnings};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{channel, sync_channel};
+use std::thread;
+
+/// Batches under way at once.
+const DEPTH: usize = 8;
+
+/// What a capture says of itself before its first batch is handed out.
+#[derive(Clone, Copy, Debug)]
+pub struct Start {
+    /// The time that blkparse calls 0.
+    pub genesis: u64,
+}
+
+/// Hands every batch of `capture` to `each`, in order, and gives the capture back for its
+/// warnings.
+pub fn run(mut capture: Capture, mut each: impl FnMut(Start, &Batch)) -> Capture {
+    let (full, filled) = sync_channel::<(Start, Batch)>(DEPTH);
+    let (empty, emptied) = channel::<Batch>();
+    for _ in 0..DEPTH {
+        // The receiver is alive: it is a variable of this function.
+        let _ = empty.send(Batch::default());
+    }
+    thread::scope(|scope| {
+        let reader = scope.spawn(move || {
+            while let Ok(mut batch) = emptied.recv() {
+                if !capture.fill(&mut batch) {
+                    break;
+                }
+                if full.send((Start { genesis: capture.genesis() }, batch)).is_err() {
+                    break;
+                }
+            }
+            capture
+        });
+        for (start, batch) in filled {
+            each(start, &batch);
+            let _ = empty.send(batch);
+        }
+        drop(empty);
+        match reader.join() {
+            Ok(capture) => capture,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
+/// Analyses the stages of everything that `inputs` name.
+///
+/// # Errors
+/// A file that cannot be opened.
+pub fn analyse(inputs: &Inputs) -> Result<(Stages, Warnings), Error> {
+    if inputs.groups.len() <= 1 {
+        let capture = Capture::from_inputs(inputs.clone(), Options::default())?;
+        let mut stages = Stages::default();
+        let capture = run(capture, |start, batch| stages.take(batch, start.genesis));
+        stages.finish();
+        return Ok((stages, capture.warnings().clone()));
+    }
+    let next = AtomicUsize::new(0);
+    let workers = thread::available_parallelism().map_or(2, usize::from).min(inputs.groups.len());
+    let parts = thread::scope(|scope| {
+        let spawn = |_| scope.spawn(|| work(inputs, &next));
+        let workers: Vec<_> = (0..workers).map(spawn).collect();
+        workers
+            .into_iter()
+            .map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect::<Vec<_>>()
+    });
+    let mut done = Vec::new();
+    for part in parts {
+        done.extend(part?);
+    }
+    done.sort_by_key(|(index, _, _)| *index);
+    let (mut stages, mut warnings) = (Stages::default(), Warnings::default());
+    for (_, part, mut said) in done {
+        stages.merge(part);
+        warnings.append(&mut said);
+    }
+    Ok((stages, warnings))
+}
+
+/// Takes one name after the other until none is left.
+fn work(inputs: &Inputs, next: &AtomicUsize) -> Result<Vec<(usize, Stages, Warnings)>, Error> {
+    let mut done = Vec::new();
+    let share = MAX_HISTOGRAMS / inputs.groups.len();
+    loop {
+        let index = next.fetch_add(1, Ordering::Relaxed);
+        let Some(group) = inputs.groups.get(index) else { return Ok(done) };
+        let own = Inputs { groups: vec![group.clone()] };
+        let mut capture = Capture::from_inputs(own, Options::default())?;
+        let share = if share == 0 { usize::from(index < MAX_HISTOGRAMS) } else { share };
+        let (mut stages, mut batch) = (Stages::with_histograms(share), Batch::default());
+        while capture.fill(&mut batch) {
+            stages.take(&batch, capture.genesis());
+        }
+        stages.finish();
+        done.push((index, stages.without_events(), capture.warnings().clone()));
+    }
+}

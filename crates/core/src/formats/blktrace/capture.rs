@@ -1,0 +1,268 @@
+//! All streams of a capture, merged by time in bounded memory.
+//!
+//! Each stream is read ahead by [`super::stream::AHEAD`] events, as blkparse does; names and clocks that are met
+//! on the way are handed out at once, ahead of the order of time. Among equal times the stream
+//! that is being read goes on, then the one that was put back last: blkparse's order.
+
+use super::input::{Input, Inputs};
+use super::reader::MIN_BUFFER;
+use super::record::Batch;
+use super::stream::{Bytes, Stream};
+use super::warning::{Kind, Warnings};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+
+/// Memory for all buffers of all streams.
+const BUFFERS: usize = 8 << 20;
+/// Records in one filled batch.
+const BATCH: usize = 4096;
+
+/// In which order, and which records, a capture gives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Order {
+    /// By time, everything that is there.
+    #[default]
+    Time,
+    /// What blkparse gives: no record of another CPU than its file's, nothing behind the first CPU
+    /// number that is missing, dumps as they stand.
+    Blkparse,
+}
+
+/// How a capture is read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Options {
+    /// The order of records.
+    pub order: Order,
+}
+
+/// Why a capture cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A name stands for nothing.
+    #[error("failed to find capture {path}: {source}")]
+    NotFound {
+        /// What was given.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// A file cannot be opened.
+    #[error("failed to open {path}: {source}")]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+}
+
+/// A capture that is being read.
+pub struct Capture {
+    streams: Vec<Stream>,
+    current: Option<usize>,
+    waiting: BinaryHeap<(Reverse<u64>, u64, usize)>,
+    stamp: u64,
+    order: Order,
+    genesis: u64,
+    /// Notes that were met while the streams were opened.
+    early: Batch,
+    started: bool,
+    inputs: Inputs,
+    warnings: Warnings,
+}
+
+impl Capture {
+    /// Opens what `given` stand for.
+    ///
+    /// # Errors
+    /// A name that stands for nothing, or a file that cannot be opened.
+    pub fn open(given: &[PathBuf], options: Options) -> Result<Capture, Error> {
+        let inputs =
+            Inputs::find(given).map_err(|(path, source)| Error::NotFound { path, source })?;
+        Capture::from_inputs(inputs, options)
+    }
+
+    /// Opens the streams of `inputs`.
+    ///
+    /// # Errors
+    /// A file that cannot be opened.
+    pub fn from_inputs(inputs: Inputs, options: Options) -> Result<Capture, Error> {
+        let mut capture = Capture::empty(options);
+        let buffer = (BUFFERS / inputs.len().max(1)).clamp(MIN_BUFFER, 256 << 10);
+        for (number, group) in inputs.groups.iter().enumerate() {
+            let number = u16::try_from(number).unwrap_or(u16::MAX);
+            if let (Some(_), Some(Input::Cpu { path, .. })) =
+                (group.missing.first(), group.inputs.first())
+            {
+                let file = path.display().to_string().into();
+                capture.warnings.add(&file, 0, Kind::MissingCpu, group.missing.len() as u64);
+            }
+            for input in &group.inputs {
+                if capture.is_reachable(input, &group.missing) {
+                    capture.add(input, number, buffer)?;
+                }
+            }
+        }
+        capture.inputs = inputs;
+        Ok(capture)
+    }
+
+    /// A capture of one stream that is already open, such as a pipe.
+    pub fn from_reader(input: Bytes, name: &str, options: Options) -> Capture {
+        let mut capture = Capture::empty(options);
+        let sort = options.order == Order::Time;
+        capture.streams.push(Stream::new(input, name, 0, None, sort, 256 << 10));
+        capture
+    }
+
+    fn empty(options: Options) -> Capture {
+        Capture {
+            streams: Vec::new(),
+            current: None,
+            waiting: BinaryHeap::new(),
+            stamp: 0,
+            order: options.order,
+            genesis: 0,
+            early: Batch::default(),
+            started: false,
+            inputs: Inputs::default(),
+            warnings: Warnings::default(),
+        }
+    }
+
+    /// blkparse reads nothing behind the first number that is missing.
+    fn is_reachable(&self, input: &Input, missing: &[u32]) -> bool {
+        match (self.order, input, missing.first()) {
+            (Order::Blkparse, Input::Cpu { cpu, .. }, Some(first)) => cpu < first,
+            _ => true,
+        }
+    }
+
+    fn add(&mut self, input: &Input, group: u16, buffer: usize) -> Result<(), Error> {
+        let (bytes, name, cpu): (Bytes, String, _) = match input {
+            Input::Stdin => (Box::new(io::stdin()), "-".to_owned(), None),
+            Input::Merged(path) => (open(path)?, path.display().to_string(), None),
+            Input::Cpu { path, cpu } => (open(path)?, path.display().to_string(), Some(*cpu)),
+        };
+        let sort = cpu.is_none() && self.order == Order::Time;
+        self.streams.push(Stream::new(bytes, &name, group, cpu, sort, buffer));
+        Ok(())
+    }
+
+    /// The files that the capture is made of.
+    pub fn inputs(&self) -> &Inputs {
+        &self.inputs
+    }
+
+    /// The time of the first event, which blkparse calls 0. Known once [`Capture::fill`] has been
+    /// called; 0 for dumps, whose times are rebased already.
+    pub fn genesis(&self) -> u64 {
+        if self.order == Order::Blkparse && self.is_merged() { 0 } else { self.genesis }
+    }
+
+    /// Whether every stream is a merged one.
+    pub fn is_merged(&self) -> bool {
+        self.streams.iter().all(|stream| stream.cpu.is_none())
+    }
+
+    /// What is wrong with the capture, complete once [`Capture::fill`] has returned false.
+    pub fn warnings(&self) -> &Warnings {
+        &self.warnings
+    }
+
+    /// Fills `batch` with the next records; false at the end, when `batch` is empty.
+    pub fn fill(&mut self, batch: &mut Batch) -> bool {
+        batch.clear();
+        if !self.started {
+            self.start();
+            std::mem::swap(batch, &mut self.early);
+        }
+        while let Some(current) = self.current
+            && batch.records.len() < BATCH
+        {
+            self.give_run(current, batch);
+        }
+        if batch.records.is_empty() {
+            self.finish();
+        }
+        !batch.records.is_empty()
+    }
+
+    fn start(&mut self) {
+        self.started = true;
+        let mut early = Batch::default();
+        for index in 0..self.streams.len() {
+            self.prime(index, &mut early);
+            let Some(time) = self.peek(index) else { continue };
+            match self.current.and_then(|current| Some((current, self.peek(current)?))) {
+                None => self.current = Some(index),
+                Some((current, now)) if time < now => {
+                    self.wait(current, now);
+                    self.current = Some(index);
+                }
+                Some(_) => self.wait(index, time),
+            }
+        }
+        self.genesis = self.current.and_then(|current| self.peek(current)).unwrap_or(0);
+        self.early = early;
+    }
+
+    fn wait(&mut self, index: usize, time: u64) {
+        self.stamp += 1;
+        self.waiting.push((Reverse(time), self.stamp, index));
+    }
+
+    fn peek(&self, index: usize) -> Option<u64> {
+        self.streams.get(index)?.peek()
+    }
+
+    /// Moves records of stream `index` for as long as it is the earliest.
+    fn give_run(&mut self, index: usize, batch: &mut Batch) {
+        let limit = self.waiting.peek().map_or(u64::MAX, |(Reverse(time), _, _)| *time);
+        let Some(stream) = self.streams.get_mut(index) else { return };
+        let room = BATCH.saturating_sub(batch.records.len());
+        let rest = stream.queue.records.get(stream.next..stream.ready).unwrap_or(&[]);
+        let run = rest.iter().take(room).take_while(|record| record.time <= limit).count();
+        batch.extend(&stream.queue, stream.next, run);
+        stream.next += run;
+        if run == rest.len() {
+            self.prime(index, batch);
+        }
+        match self.peek(index) {
+            Some(time) if time > limit => self.switch(index, time),
+            Some(_) => {}
+            None => self.current = self.waiting.pop().map(|(_, _, next)| next),
+        }
+    }
+
+    /// Lets the earliest of the waiting streams go on and puts `index` in its place.
+    fn switch(&mut self, index: usize, time: u64) {
+        self.stamp += 1;
+        if let Some(mut top) = self.waiting.peek_mut() {
+            let next = std::mem::replace(&mut *top, (Reverse(time), self.stamp, index));
+            self.current = Some(next.2);
+        }
+    }
+
+    /// Reads ahead on stream `index`; notes that are met go straight to `notes`.
+    fn prime(&mut self, index: usize, notes: &mut Batch) {
+        let compatible = self.order == Order::Blkparse;
+        let Some(stream) = self.streams.get_mut(index) else { return };
+        stream.prime(compatible, notes);
+        self.warnings.append(stream.warnings());
+    }
+
+    fn finish(&mut self) {
+        self.streams.iter_mut().for_each(|stream| stream.report(&mut self.warnings));
+    }
+}
+
+fn open(path: &PathBuf) -> Result<Bytes, Error> {
+    match File::open(path) {
+        Ok(file) => Ok(Box::new(file)),
+        Err(source) => Err(Error::Open { path: path.clone(), source }),
+    }
+}

@@ -1,0 +1,135 @@
+//! What a capture lacks or lost: each kind once per file, with the first offset and a count.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// What is wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum Kind {
+    /// The file holds no byte: that CPU saw nothing, or its buffer was never written.
+    Empty,
+    /// The file does not begin with a record in either byte order.
+    NotBlktrace,
+    /// A CPU's file is missing among its siblings; the count is how many.
+    MissingCpu,
+    /// The last record is cut off; the count is the bytes that were left over.
+    TruncatedTail,
+    /// Bytes that are no record were skipped; the count is bytes.
+    BadBytes,
+    /// Records of a protocol that is neither 7 nor 8 were skipped.
+    UnsupportedVersion,
+    /// Records of 64 bytes that say protocol 7: a dump by a blkparse that mixed both up.
+    MislabelledVersion,
+    /// Records of another CPU than the file's name says.
+    ForeignCpu,
+    /// Sequence numbers were left out; the count is numbers.
+    SequenceGap,
+    /// Events came before an earlier one of the same stream.
+    OutOfOrder,
+    /// Actions that this iowhy does not know.
+    UnknownAction,
+    /// Lines of text that are no event.
+    UnknownLine,
+    /// The file could not be read to its end.
+    ReadFailed,
+}
+
+impl Kind {
+    /// What it means, with the count.
+    pub fn sentence(self, count: u64) -> String {
+        match self {
+            Kind::Empty => "is empty: that CPU saw no event, or its events were lost".to_owned(),
+            Kind::NotBlktrace => "is no blktrace file".to_owned(),
+            Kind::MissingCpu => {
+                format!("{count} CPU files are missing: events that ended there have no completion")
+            }
+            Kind::TruncatedTail => format!("the last record is cut off: {count} bytes left over"),
+            Kind::BadBytes => format!("{count} bytes that are no record were skipped"),
+            Kind::UnsupportedVersion => {
+                format!("{count} records of an unknown protocol were skipped")
+            }
+            Kind::MislabelledVersion => {
+                "64-byte records that say protocol 7 were read as protocol 8".to_owned()
+            }
+            Kind::ForeignCpu => {
+                format!("{count} records are of another CPU than the file's name says; kept")
+            }
+            Kind::SequenceGap => format!("{count} sequence numbers are missing: events were lost"),
+            Kind::OutOfOrder => format!("{count} events are earlier than the one before them"),
+            Kind::UnknownAction => format!("{count} events have an unknown action"),
+            Kind::UnknownLine => format!("{count} lines are no event and were skipped"),
+            Kind::ReadFailed => "could not be read to its end".to_owned(),
+        }
+    }
+}
+
+/// One kind of loss in one file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Warning {
+    /// The file, or `-` for the standard input.
+    pub file: Arc<str>,
+    /// Where it was first seen, in bytes.
+    pub offset: u64,
+    /// What is wrong.
+    pub kind: Kind,
+    /// How much; see [`Kind`] for what is counted.
+    pub count: u64,
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}: {}", self.file, self.kind.sentence(self.count))?;
+        if self.offset > 0 {
+            write!(out, " (first at byte {})", self.offset)?;
+        }
+        Ok(())
+    }
+}
+
+/// Everything that was wrong, bounded in number.
+#[derive(Clone, Debug, Default)]
+pub struct Warnings {
+    items: Vec<Warning>,
+    suppressed: u64,
+}
+
+impl Warnings {
+    /// How many are kept.
+    pub const MAX: usize = 512;
+
+    /// Counts `count` more of `kind` in `file`.
+    pub fn add(&mut self, file: &Arc<str>, offset: u64, kind: Kind, count: u64) {
+        if count == 0 {
+            return;
+        }
+        let room = self.items.len() < Self::MAX;
+        match self.items.iter_mut().rev().find(|w| w.kind == kind && w.file == *file) {
+            Some(warning) => warning.count = warning.count.saturating_add(count),
+            None if room => self.items.push(Warning { file: file.clone(), offset, kind, count }),
+            None => self.suppressed += 1,
+        }
+    }
+
+    /// Those that are kept.
+    pub fn items(&self) -> &[Warning] {
+        &self.items
+    }
+
+    /// How many were not kept.
+    pub fn suppressed(&self) -> u64 {
+        self.suppressed
+    }
+
+    /// The sum of one kind's counts.
+    pub fn total(&self, kind: Kind) -> u64 {
+        self.items.iter().filter(|w| w.kind == kind).map(|w| w.count).sum()
+    }
+
+    /// Takes over what `other` found.
+    pub fn append(&mut self, other: &mut Warnings) {
+        for warning in other.items.drain(..) {
+            self.add(&warning.file, warning.offset, warning.kind, warning.count);
+        }
+        self.suppressed += std::mem::take(&mut other.suppressed);
+    }
+}

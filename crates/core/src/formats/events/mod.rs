@@ -1,0 +1,186 @@
+//! Events as text: blkparse's default format, its `-f` format strings, its filters and summaries.
+//!
+//! | where | what |
+//! |---|---|
+//! | [`format`](mod@format) | format strings |
+//! | [`line`] | the default line of each action |
+//! | [`mask`] | action masks |
+//! | [`summary`] | figures per CPU and device |
+//! | [`put`] | numbers and padding without the formatting machinery |
+//!
+//! Where [`Options::compatible`] is set, blkparse's quirks are repeated: names that are not known
+//! yet when a line is printed, split sectors cut to 32 bits, no lines for unknown actions.
+
+pub mod format;
+pub mod line;
+pub mod mask;
+pub mod put;
+pub mod summary;
+
+use crate::formats::blktrace::{Batch, Capture, Record, action::notify};
+use format::Format;
+use rustc_hash::FxHashMap;
+use summary::Summary;
+
+/// What is shown, and how.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Repeat blkparse's quirks.
+    pub compatible: bool,
+    /// The layout of every event, in place of the default one.
+    pub format: Option<Format>,
+    /// The layout of one action, by its first letter.
+    pub formats: Vec<(u8, Format)>,
+    /// Only events with one of these categories; 0 for all.
+    pub mask: u32,
+    /// Only these devices, `major << 20 | minor`; empty for all.
+    pub devices: Vec<u32>,
+    /// Only events at or after this time since the first event, ns.
+    pub from: u64,
+    /// Only events at or before this time since the first event, ns.
+    pub until: Option<u64>,
+}
+
+/// Process names by pid, bounded in number.
+#[derive(Clone, Debug, Default)]
+pub struct ProcessNames {
+    names: FxHashMap<u32, ShortName>,
+}
+
+/// A name of at most sixteen bytes, which is what the kernel keeps.
+#[derive(Clone, Copy, Debug)]
+struct ShortName {
+    bytes: [u8; 16],
+    len: u8,
+}
+
+impl ShortName {
+    fn new(name: &[u8]) -> ShortName {
+        let mut bytes = [0; 16];
+        let len = name.len().min(bytes.len());
+        bytes.iter_mut().zip(name).for_each(|(to, from)| *to = *from);
+        ShortName { bytes, len: len as u8 }
+    }
+
+    fn get(&self) -> &[u8] {
+        self.bytes.get(..usize::from(self.len)).unwrap_or(&[])
+    }
+}
+
+impl ProcessNames {
+    const MAX: usize = 128 << 10;
+
+    /// Keeps the name that a record tells; the first one of a pid stands, as in blkparse.
+    pub fn see(&mut self, batch: &Batch, record: &Record) {
+        if record.is_notify() && record.action == notify::PROCESS && self.names.len() < Self::MAX {
+            let name = || ShortName::new(batch.process_name(record));
+            self.names.entry(record.pid).or_insert_with(name);
+        }
+    }
+
+    /// The name of `pid`; `(null)` where none is known, as blkparse prints it.
+    #[inline]
+    pub fn get(&self, pid: u32) -> &[u8] {
+        self.known(pid).unwrap_or(b"(null)")
+    }
+
+    /// Appends what [`ProcessNames::get`] gives.
+    #[inline]
+    fn put(&self, pid: u32, out: &mut Vec<u8>) {
+        match self.names.get(&pid) {
+            Some(name) => put::short(out, &name.bytes, name.len.into()),
+            None => out.extend_from_slice(b"(null)"),
+        }
+    }
+
+    /// Reads all of `capture` for the names that it tells: names come later in time than their
+    /// process's first event on another CPU.
+    pub fn of(mut capture: Capture) -> ProcessNames {
+        let (mut names, mut batch) = (ProcessNames::default(), Batch::default());
+        while capture.fill(&mut batch) {
+            batch.records.iter().for_each(|record| names.see(&batch, record));
+        }
+        names
+    }
+
+    /// The name of `pid`, where one is known.
+    pub fn known(&self, pid: u32) -> Option<&[u8]> {
+        self.names.get(&pid).map(ShortName::get)
+    }
+
+    /// All names.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &[u8])> {
+        self.names.iter().map(|(pid, name)| (*pid, name.get()))
+    }
+}
+
+/// Turns batches of records into text.
+#[derive(Debug, Default)]
+pub struct EventText {
+    options: Options,
+    /// The names known so far; a caller that can read a capture twice fills them beforehand.
+    pub names: ProcessNames,
+    /// The figures of what was shown.
+    pub summary: Summary,
+    ended: bool,
+}
+
+impl EventText {
+    /// Text as `options` say.
+    pub fn new(options: Options) -> EventText {
+        EventText { options, ..EventText::default() }
+    }
+
+    /// Appends the lines of `batch`, whose times count from `genesis`, to `out`. Returns false once
+    /// no later event can be shown.
+    pub fn write(&mut self, batch: &Batch, genesis: u64, out: &mut Vec<u8>) -> bool {
+        for record in &batch.records {
+            if record.is_notify() && !record.is_message() {
+                self.names.see(batch, record);
+                continue;
+            }
+            if self.ended {
+                break;
+            }
+            let record = Record { time: record.time.wrapping_sub(genesis), ..*record };
+            self.event(batch, &record, out);
+        }
+        !self.ended
+    }
+
+    fn event(&mut self, batch: &Batch, record: &Record, out: &mut Vec<u8>) {
+        let options = &self.options;
+        if !options.devices.is_empty() && !options.devices.contains(&record.device) {
+            return;
+        }
+        let late = options.until.is_some_and(|until| record.time > until);
+        let shown = record.time >= options.from
+            && !late
+            && (options.mask == 0 || record.categories & options.mask != 0);
+        if late {
+            // Events come in order of time, so blkparse ends here.
+            self.ended = options.compatible;
+            self.summary.see(record);
+            return;
+        }
+        self.summary.handle(record, shown);
+        if shown {
+            self.line(batch, record, out);
+        }
+    }
+
+    fn line(&self, batch: &Batch, record: &Record, out: &mut Vec<u8>) {
+        let event =
+            line::Event { batch, record, names: &self.names, compatible: self.options.compatible };
+        if record.is_message() {
+            return event.message(out);
+        }
+        let Some(letters) = event.letters() else { return };
+        let first = letters.as_bytes().first();
+        let own = self.options.formats.iter().find(|(letter, _)| Some(letter) == first);
+        match own.map(|(_, format)| format).or(self.options.format.as_ref()) {
+            Some(format) => format.write(&event, letters, out),
+            None => event.default(letters, out),
+        }
+    }
+}

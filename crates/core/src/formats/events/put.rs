@@ -1,0 +1,118 @@
+//! Numbers and padding straight into a buffer: a capture has tens of millions of lines.
+
+/// Columns that one number may fill: its digits and padding.
+const COLUMNS: usize = 32;
+
+/// `00` to `99`.
+const PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[0; 2]; 100];
+    let mut value = 0;
+    while value < 100 {
+        pairs[value] = [b'0' + (value / 10) as u8, b'0' + (value % 10) as u8];
+        value += 1;
+    }
+    pairs
+};
+
+/// Appends `value`.
+#[inline]
+pub fn number(out: &mut Vec<u8>, value: u64) {
+    padded(out, value, 0);
+}
+
+/// Appends `value`, right-aligned in `width` columns.
+#[inline]
+pub fn padded(out: &mut Vec<u8>, value: u64, width: usize) {
+    fill(out, value, width, b' ');
+}
+
+/// Appends `value` with leading zeroes up to `width` digits.
+#[inline]
+pub fn zeroed(out: &mut Vec<u8>, value: u64, width: usize) {
+    fill(out, value, width, b'0');
+}
+
+#[inline]
+fn fill(out: &mut Vec<u8>, mut value: u64, width: usize, with: u8) {
+    // Digits end in the middle, so that a piece of fixed length can be copied from any of them.
+    let mut columns = [with; 2 * COLUMNS];
+    let mut at = COLUMNS;
+    while value >= 10 {
+        at -= 2;
+        let [tens, ones] = PAIRS[(value % 100) as usize];
+        columns[at] = tens;
+        columns[at + 1] = ones;
+        value /= 100;
+    }
+    if value > 0 || at == COLUMNS {
+        at -= 1;
+        columns[at] = b'0' + value as u8;
+    }
+    for _ in COLUMNS..width {
+        out.push(with);
+    }
+    let from = at.min(COLUMNS.saturating_sub(width));
+    if let Some(piece) = columns.get(from..).and_then(<[u8]>::first_chunk::<COLUMNS>) {
+        short(out, piece, COLUMNS - from);
+    }
+}
+
+/// Appends the first `len` bytes of `piece`: copying all of it and cutting the rest off is cheaper
+/// than copying a length that the compiler does not know.
+#[inline]
+pub fn short<const N: usize>(out: &mut Vec<u8>, piece: &[u8; N], len: usize) {
+    let end = out.len() + len;
+    out.extend_from_slice(piece);
+    out.truncate(end);
+}
+
+/// Writes `value` right-aligned over blanks or zeroes; false where it does not fit.
+#[inline]
+pub fn place<const N: usize>(columns: &mut [u8; N], mut value: u64) -> bool {
+    let mut at = N;
+    loop {
+        if at == 0 {
+            return false;
+        }
+        at -= 1;
+        columns[at] = b'0' + (value % 10) as u8;
+        value /= 10;
+        if value == 0 {
+            return true;
+        }
+    }
+}
+
+/// Appends a signed value, right-aligned in `width` columns.
+pub fn signed(out: &mut Vec<u8>, value: i64, width: usize) {
+    if value >= 0 {
+        padded(out, value.unsigned_abs(), width);
+    } else {
+        text(out, value.to_string().as_bytes(), width, false);
+    }
+}
+
+/// Appends `bytes`, padded to `width` columns.
+#[inline]
+pub fn text(out: &mut Vec<u8>, bytes: &[u8], width: usize, left: bool) {
+    let pad = width.saturating_sub(bytes.len());
+    if !left {
+        out.resize(out.len() + pad, b' ');
+    }
+    out.extend_from_slice(bytes);
+    if left {
+        out.resize(out.len() + pad, b' ');
+    }
+}
+
+/// Appends `major,minor` as blkparse aligns it.
+#[inline]
+pub fn device(out: &mut Vec<u8>, device: u32) {
+    padded(out, u64::from(device >> 20), 3);
+    out.push(b',');
+    let before = out.len();
+    number(out, u64::from(device & 0xf_ffff));
+    while out.len() < before + 3 {
+        out.push(b' ');
+    }
+}

@@ -1,0 +1,261 @@
+//! Rows of the model out of what was joined.
+
+use crate::analysis::stages::pairing::{Done, Sink};
+use crate::analysis::stages::slots::{NEVER, Slot};
+use crate::formats::blktrace::action::{Action, Rwbs, category as c};
+use crate::formats::blktrace::{self, Record};
+use crate::formats::events::ProcessNames;
+use crate::model::{Event, Name, Names, Operation, Origin, Process, Request, RequestPart, Status};
+use crate::source::Batch;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// What is kept between batches.
+#[derive(Debug, Default)]
+pub(super) struct Rows {
+    devices: FxHashMap<u32, DeviceRow>,
+    processes: FxHashSet<u32>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct DeviceRow {
+    name: Name,
+    queued: bool,
+    issued: bool,
+}
+
+impl Rows {
+    pub(super) fn devices(&self) -> usize {
+        self.devices.len()
+    }
+
+    pub(super) fn name_device(&mut self, number: u32, name: Name) {
+        let row = DeviceRow { name, queued: false, issued: false };
+        self.devices.entry(number).or_insert(row);
+    }
+
+    /// Whether bios were queued to it but no request was ever issued.
+    pub(super) fn is_bio_based(&self, number: u32) -> bool {
+        self.devices.get(&number).is_some_and(|device| device.queued && !device.issued)
+    }
+
+    pub(super) fn sink<'a>(
+        &'a mut self,
+        batch: &'a mut Batch,
+        names: &'a mut Names,
+        processes: &'a ProcessNames,
+    ) -> RowSink<'a> {
+        RowSink { rows: self, batch, names, processes }
+    }
+}
+
+/// Puts rows into a batch.
+pub(super) struct RowSink<'a> {
+    rows: &'a mut Rows,
+    batch: &'a mut Batch,
+    names: &'a mut Names,
+    processes: &'a ProcessNames,
+}
+
+impl RowSink<'_> {
+    fn process_name(&mut self, pid: u32) -> Option<Name> {
+        let name = self.processes.known(pid)?;
+        Some(self.names.intern(&String::from_utf8_lossy(name)))
+    }
+
+    fn device_name(&self, number: u32) -> Name {
+        self.rows.devices.get(&number).map_or(Name::EMPTY, |device| device.name)
+    }
+
+    /// The process's row, when it is met for the first time.
+    fn meet(&mut self, pid: u32, name: Name, time: u64) {
+        const MAX_PROCESSES: usize = 128 << 10;
+        if self.rows.processes.len() < MAX_PROCESSES && self.rows.processes.insert(pid) {
+            self.batch.processes.push(Process {
+                pid,
+                tid: pid,
+                start_ns: time,
+                process: name,
+                thread: name,
+                executable: None,
+                arguments: None,
+                parent_pid: 0,
+                user: None,
+                cgroup: None,
+                container: None,
+            });
+        }
+    }
+
+    /// One row for each event.
+    pub(super) fn events(&mut self, records: &blktrace::Batch) {
+        for record in records.records.iter().filter(|record| !record.is_notify()) {
+            let remap = match record.kind() {
+                Some(Action::Remap) => records.remap(record),
+                _ => None,
+            };
+            let number = match record.kind() {
+                Some(Action::Split | Action::Unplug | Action::UnplugTimer) => {
+                    records.number(record)
+                }
+                _ => remap.map(|remap| remap.from_sector),
+            };
+            let rwbs = self.names.intern(record.rwbs().as_str());
+            let process = self.process_name(record.pid);
+            self.batch.events.push(Event {
+                time_ns: record.time,
+                sequence: record.sequence.into(),
+                cpu: record.cpu,
+                // The categories of zones do not fit; their letters stand in rwbs.
+                action: (record.categories << 16) | u32::from(record.action),
+                major: record.major(),
+                minor: record.minor(),
+                device: self.device_name(record.device),
+                sector: record.sector,
+                bytes: record.bytes.into(),
+                rwbs,
+                error: record.error.into(),
+                pid: record.pid,
+                process,
+                payload: number,
+                payload_major: remap.map(|remap| remap.from_device >> 20),
+                payload_minor: remap.map(|remap| remap.from_device & 0xf_ffff),
+            });
+        }
+    }
+
+    fn part(&mut self, request: &Request) {
+        let reason = self.names.intern("blktrace records no files");
+        let rests = self.names.intern("the submitter: blktrace does not see who dirtied a page");
+        self.batch.parts.push(RequestPart {
+            request_id: request.request_id,
+            file: None,
+            file_reason: Some(reason),
+            deleted: false,
+            inode: None,
+            inode_device: None,
+            file_offset: None,
+            bytes: request.bytes,
+            owner_pid: request.pid,
+            owner: request.process,
+            owner_cgroup: None,
+            owner_share: request.pid.map(|_| 1.0),
+            owner_reason: Some(rests),
+        });
+    }
+}
+
+impl Sink for RowSink<'_> {
+    fn queued(&mut self, _device: u32, record: &Record, _since: Option<u64>) {
+        if let Some(device) = self.rows.devices.get_mut(&record.device) {
+            device.queued = true;
+        }
+    }
+
+    fn merged(&mut self, _device: u32, _bio: &Slot, _time: u64) {}
+
+    fn issued(&mut self, _device: u32, record: &Record) {
+        if let Some(device) = self.rows.devices.get_mut(&record.device) {
+            device.issued = true;
+        }
+    }
+
+    fn bio(&mut self, _device: u32, _bio: &Slot, _issued: u64, _completed: u64) {}
+
+    fn done(&mut self, done: Done<'_>) {
+        let slot = done.request;
+        let process = self.process_name(slot.pid);
+        if let Some(name) = process {
+            self.meet(slot.pid, name, slot.age());
+        }
+        let rwbs = self.names.intern(Rwbs::of(slot.categories, slot.bytes).as_str());
+        let known =
+            |from: u64, to: u64| (from != NEVER && to != NEVER && from <= to).then(|| to - from);
+        let direct = if slot.inserted == NEVER { slot.got } else { NEVER };
+        let queues = self.rows.devices.get(&slot.number).is_some_and(|device| device.queued);
+        let request = Request {
+            request_id: slot.id,
+            parent_id: (slot.parent_id != 0).then_some(slot.parent_id),
+            parent_reason: None,
+            status: status(&done, queues),
+            start_ns: slot.age().min(done.completed),
+            q2g_ns: known(slot.queued, slot.got),
+            g2i_ns: known(slot.got, slot.inserted),
+            i2d_ns: known(slot.inserted, slot.issued),
+            g2d_ns: known(direct, slot.issued),
+            d2c_ns: known(slot.issued, done.completed),
+            q2c_ns: known(slot.queued, done.completed),
+            requeues: slot.requeues.into(),
+            merges: slot.merges,
+            device: self.device_name(slot.number),
+            major: slot.number >> 20,
+            minor: slot.number & 0xf_ffff,
+            sector: slot.sector,
+            bytes: slot.bytes.into(),
+            operation: operation(slot),
+            rwbs,
+            origin: origin(slot),
+            error: (done.error != 0).then(|| error(done.error)),
+            cpu: slot.cpu,
+            pid: Some(slot.pid),
+            tid: Some(slot.pid),
+            process,
+            cgroup: None,
+            container: None,
+            syscall: None,
+            stack_id: None,
+            user_stack_id: None,
+            stack_weight: 0,
+        };
+        self.part(&request);
+        self.batch.requests.push(request);
+    }
+
+    fn other(&mut self, _device: u32, _batch: &blktrace::Batch, _record: &Record) {}
+}
+
+/// A request without Q began before the capture only where the capture holds Qs at all, and where
+/// it is neither a flush nor a command: those the kernel makes without a Q.
+fn status(done: &Done<'_>, queues: bool) -> Status {
+    let made = done.request.bytes == 0 || done.request.categories & c::PC != 0;
+    match () {
+        () if done.completed == NEVER => Status::InFlight,
+        () if done.error != 0 => Status::Error,
+        () if done.request.queued == NEVER && queues && !made => Status::BegunBefore,
+        () => Status::Complete,
+    }
+}
+
+fn operation(slot: &Slot) -> Operation {
+    const ZONES: u32 = c::ZONE_RESET
+        | c::ZONE_RESET_ALL
+        | c::ZONE_FINISH
+        | c::ZONE_OPEN
+        | c::ZONE_CLOSE
+        | c::ZONE_APPEND;
+    match slot.categories {
+        found if found & c::PC != 0 => Operation::Driver,
+        found if found & ZONES != 0 => Operation::Zone,
+        found if found & c::DISCARD != 0 => Operation::Discard,
+        _ if slot.bytes == 0 => Operation::Flush,
+        found if found & c::WRITE != 0 => Operation::Write,
+        _ => Operation::Read,
+    }
+}
+
+/// Only what the flags say for certain.
+fn origin(slot: &Slot) -> Origin {
+    match slot.categories {
+        found if found & c::PC != 0 => Origin::Passthrough,
+        found if found & c::DISCARD != 0 => Origin::Discard,
+        _ if slot.bytes == 0 => Origin::Flush,
+        found if found & c::META != 0 => Origin::Metadata,
+        found if found & c::AHEAD != 0 => Origin::Readahead,
+        _ => Origin::Unknown,
+    }
+}
+
+/// The negative error number: kernels have written both signs into an unsigned field.
+fn error(error: u16) -> i32 {
+    let signed = i32::from(error as i16);
+    if signed > 0 { -signed } else { signed }
+}
