@@ -6,6 +6,7 @@
 //! | [`source`] | the trait that live, recorded, imported and scripted data meet at |
 //! | [`recording`] | the directory of Parquet tables, in and out; the only place that knows Arrow |
 //! | [`analysis`] | histograms, streams, shares: from batches to a [`analysis::Summary`] |
+//! | [`formats`] | other programs' formats |
 //! | [`script`] | requests written by hand, for tests and scenarios |
 //!
 //! What does not belong here: reading `/proc` or BPF (crate `iowhy-capture`), drawing anything
@@ -13,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 pub mod analysis;
+pub mod formats;
 pub mod model;
 pub mod recording;
 pub mod script;

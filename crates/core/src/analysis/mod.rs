@@ -20,7 +20,7 @@ mod bounded;
 mod busy;
 mod device;
 pub mod latency;
-mod life;
+pub(crate) mod life;
 mod report;
 mod rows;
 mod settings;

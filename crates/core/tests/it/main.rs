@@ -7,4 +7,6 @@
     reason = "a test fails by panicking, and says why it is skipped"
 )]
 
+mod formats;
+mod python;
 mod recording;

@@ -1,0 +1,20 @@
+//! Other programs' formats.
+//!
+//! | where | what |
+//! |---|---|
+//! | [`export`] | from any [`crate::source::Source`] to one of the formats below |
+//! | [`iolog`] | fio's logs, versions 2 and 3, that `fio --read_iolog` replays |
+//! | [`perfetto`] | a trace for <https://ui.perfetto.dev>: a track for each device's queue |
+//! | [`collapsed`] | stacks as flame graph programs read them |
+//! | [`csv`] | the rows of one table |
+//! | `window` | rows put in order of time, in bounded memory |
+//!
+//! What does not belong here: iowhy's own recording (see [`crate::recording`]) and what the rows
+//! mean together (see [`crate::analysis`]).
+
+pub mod collapsed;
+pub mod csv;
+pub mod export;
+pub mod iolog;
+pub mod perfetto;
+mod window;
