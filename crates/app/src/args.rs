@@ -2,6 +2,8 @@
 //!
 //! What does not belong here: doing anything.
 
+pub mod export;
+
 use clap::{Args, Parser, Subcommand};
 use iowhy_core::model::{Filter, Operation};
 use std::path::PathBuf;
@@ -31,6 +33,8 @@ pub enum Command {
     Record(Record),
     /// Show a recording as the first screen does
     Report(Report),
+    /// Write a recording for fio, Perfetto, flame graphs or a spreadsheet
+    Export(export::Export),
     /// Show what this machine lets iowhy see, and what is lost for each thing missing
     Check,
 }

@@ -26,6 +26,7 @@ fn main() -> ExitCode {
         None => commands::watch::run(&cli.watch, &cli.show),
         Some(args::Command::Record(record)) => commands::record::run(record),
         Some(args::Command::Report(report)) => commands::report::run(report),
+        Some(args::Command::Export(export)) => commands::export::run(export),
         Some(args::Command::Check) => commands::check::run(),
     };
     match result {

@@ -11,11 +11,8 @@ pub fn style() -> Style {
     let terminal = io::stdout().is_terminal();
     let asked = variable("COLUMNS").and_then(|text| text.parse().ok());
     let width = if terminal { terminal_width().or(asked) } else { asked };
-    let colour = Style::wants_colour(
-        terminal,
-        variable("NO_COLOR").as_deref(),
-        variable("TERM").as_deref(),
-    );
+    let colour =
+        Style::wants_colour(terminal, variable("NO_COLOR").as_deref(), variable("TERM").as_deref());
     let unicode = Style::wants_unicode(
         variable("LC_ALL").as_deref(),
         variable("LC_CTYPE").as_deref(),
@@ -40,6 +37,16 @@ pub fn print(text: &str) -> Result<(), Failure> {
         }
         _ => Ok(()),
     }
+}
+
+/// Standard output, for answers that are written piece by piece.
+pub fn answer() -> impl Write {
+    io::stdout().lock()
+}
+
+/// Whether standard output is a terminal.
+pub fn is_terminal() -> bool {
+    io::stdout().is_terminal()
 }
 
 /// Says something beside the answer. What a message quotes may hold anything, so it is escaped.

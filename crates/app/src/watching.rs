@@ -3,10 +3,10 @@
 //! What does not belong here: what becomes of the rows.
 
 use crate::failure::Failure;
+use indicatif::{ProgressBar, ProgressStyle};
 use iowhy_capture::live::{Live, Options};
 use iowhy_core::model::{Environment, Filter, Names};
 use iowhy_core::source::{Batch, Progress, Source};
-use indicatif::{ProgressBar, ProgressStyle};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::process::{Child, Command};
 use std::sync::Arc;

@@ -11,7 +11,6 @@
 //! | [`process`] | ending what a lab started |
 //! | [`recorded`] | the weight of a recording |
 //! | [`mod@bench`] | `cargo lab bench-capture` |
-//! | [`bench`] | `cargo lab bench-capture` |
 //! | [`captures`] | generated blktrace captures |
 //! | [`bench_blktrace`] | `cargo lab bench-blktrace` |
 //! | [`demo`] | `cargo lab demo` |

@@ -1,6 +1,7 @@
 //! A module for each command.
 
 pub mod check;
+pub mod export;
 pub mod record;
 pub mod report;
 mod unprivileged;

@@ -6,7 +6,7 @@ use crate::model::{Operation, Request, Status};
 
 /// How a request stands towards the watch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Stand {
+pub(crate) enum Stand {
     /// The watch saw all of it.
     Whole,
     /// It ended during the watch and had begun before: its times are lower bounds.
@@ -17,7 +17,7 @@ pub(super) enum Stand {
 
 /// A request's times; `None` where not known.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Life {
+pub(crate) struct Life {
     pub stand: Stand,
     /// When it was queued, or the earliest time known.
     pub queued_ns: u64,

@@ -22,7 +22,7 @@ mod busy;
 mod counters;
 mod device;
 pub mod latency;
-mod life;
+pub(crate) mod life;
 mod report;
 mod rows;
 mod settings;

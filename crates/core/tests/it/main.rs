@@ -8,4 +8,6 @@
 )]
 
 mod blktrace;
+mod formats;
+mod python;
 mod recording;

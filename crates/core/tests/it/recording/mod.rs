@@ -6,7 +6,7 @@ mod damage;
 mod ends;
 mod formats;
 mod other_programs;
-mod rows;
+pub mod rows;
 mod same_rows;
 
 use iowhy_core::model::environment::{Device, Mount};

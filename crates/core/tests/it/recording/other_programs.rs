@@ -5,12 +5,13 @@
 
 use super::rows::{HOSTILE, Random, batch};
 use super::{environment, place, write};
+use crate::python::python;
 use iowhy_core::model::table::{Column, ColumnInfo, Columns, Kind, Table};
 use iowhy_core::model::{Name, Names, Request};
 use iowhy_core::recording::{Writer, reference};
 use iowhy_core::source::Batch;
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 #[test]
@@ -116,25 +117,5 @@ fn cell(info: &ColumnInfo, column: &Column, row: usize, names: &Names) -> Value 
         (Kind::Float, Some(raw)) => json!(f64::from_bits(raw as u64)),
         (Kind::Flag, Some(raw)) => json!(raw != 0),
         (Kind::Integer, Some(raw)) => json!(raw),
-    }
-}
-
-/// A Python that has the packages; `None`, and a reason printed, where there is none.
-fn python() -> Option<PathBuf> {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/python-env");
-    let found = Command::new(&script).output().map_err(|error| error.to_string());
-    let found = found.and_then(|output| match output.status.success() {
-        true => Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned()),
-        false => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
-    });
-    match found {
-        Ok(programs) => Some(Path::new(&programs).join("python3")),
-        Err(why) if std::env::var("CI").is_ok_and(|ci| ci == "true") => {
-            panic!("no Python with DuckDB and pandas: {why}")
-        }
-        Err(why) => {
-            eprintln!("skipped: no Python with DuckDB and pandas: {why}");
-            None
-        }
     }
 }

@@ -1,0 +1,62 @@
+//! `iowhy export`.
+
+use super::Only;
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+
+/// `iowhy export`.
+#[derive(Args, Debug)]
+pub struct Export {
+    /// The recording's directory
+    #[arg(value_name = "DIR")]
+    pub recording: PathBuf,
+    /// What to write
+    #[arg(long, value_enum)]
+    pub format: Format,
+    /// Where to write it [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// The table, with --format csv
+    #[arg(long, value_name = "TABLE", default_value = "requests", value_parser = table)]
+    pub table: iowhy_core::formats::csv::Which,
+    /// What a stack is weighed by, with --format collapsed
+    #[arg(long, value_enum, default_value = "time")]
+    pub weight: Weight,
+    /// What to keep.
+    #[command(flatten)]
+    pub only: Only,
+}
+
+/// What an export looks like.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Format {
+    /// A trace for ui.perfetto.dev
+    Perfetto,
+    /// A log that `fio --read_iolog` replays, for fio 3.31 and later
+    Iolog,
+    /// The same for any fio, with times to the millisecond
+    IologV2,
+    /// Stacks for flame graphs
+    Collapsed,
+    /// The rows of one table
+    Csv,
+}
+
+/// What a stack is weighed by.
+#[derive(ValueEnum, Clone, Copy, Debug)]
+pub enum Weight {
+    /// Microseconds from queueing to completion
+    Time,
+    /// Requests
+    Requests,
+    /// Bytes
+    Bytes,
+}
+
+fn table(text: &str) -> Result<iowhy_core::formats::csv::Which, String> {
+    use iowhy_core::formats::csv::Which;
+    Which::from_name(text).ok_or_else(|| {
+        let names: Vec<&str> = Which::ALL.iter().map(|which| which.name()).collect();
+        format!("one of {}", names.join(", "))
+    })
+}

@@ -1,0 +1,72 @@
+//! `iowhy export`: a recording in another program's format.
+
+use crate::args::export::{Export, Format, Weight};
+use crate::failure::Failure;
+use crate::output;
+use iowhy_core::formats::collapsed::{self, Collapsed};
+use iowhy_core::formats::csv::Csv;
+use iowhy_core::formats::export::{self, Error, Exported, export};
+use iowhy_core::formats::iolog::{Iolog, Version};
+use iowhy_core::formats::perfetto::Perfetto;
+use iowhy_core::recording::Reader;
+use std::fs::File;
+use std::io::{BufWriter, ErrorKind, Write};
+use std::path::Path;
+
+/// Writes the export, and says beside it what is not in it.
+pub fn run(args: &Export) -> Result<(), Failure> {
+    let mut reader = Reader::open(&args.recording)?;
+    let mut out = writer(args)?;
+    let mut format = format(args);
+    match export(&mut reader, &args.only.filter(), format.as_mut(), &mut out) {
+        Ok(exported) => tell(&exported, args.output.as_deref()),
+        Err(Error::Source(error)) => return Err(error.into()),
+        // A reader that closes the pipe early is content.
+        Err(Error::Write(cause)) if cause.kind() == ErrorKind::BrokenPipe => {}
+        Err(Error::Write(cause)) => return Err(failed(args.output.as_deref(), &cause)),
+    }
+    Ok(())
+}
+
+fn writer(args: &Export) -> Result<Box<dyn Write>, Failure> {
+    let Some(path) = &args.output else {
+        if args.format == Format::Perfetto && output::is_terminal() {
+            let hint = "name a file: --output trace.pftrace".to_owned();
+            let message = "failed to write the trace: it is binary, and standard output a terminal";
+            return Err(Failure::new(message, Some(hint)));
+        }
+        return Ok(Box::new(BufWriter::with_capacity(1 << 18, output::answer())));
+    };
+    let file = File::create(path).map_err(|cause| failed(Some(path), &cause))?;
+    Ok(Box::new(BufWriter::with_capacity(1 << 18, file)))
+}
+
+fn failed(path: Option<&Path>, cause: &std::io::Error) -> Failure {
+    let place = path.map_or("the export".to_owned(), |path| path.display().to_string());
+    Failure::new(format!("failed to write {place}: {cause}"), None)
+}
+
+fn format(args: &Export) -> Box<dyn export::Format> {
+    match args.format {
+        Format::Perfetto => Box::new(Perfetto::default()),
+        Format::Iolog => Box::new(Iolog::new(Version::Three)),
+        Format::IologV2 => Box::new(Iolog::new(Version::Two)),
+        Format::Csv => Box::new(Csv::new(args.table)),
+        Format::Collapsed => Box::new(Collapsed::new(match args.weight {
+            Weight::Requests => collapsed::Weight::Requests,
+            Weight::Bytes => collapsed::Weight::Bytes,
+            Weight::Time => collapsed::Weight::Time,
+        })),
+    }
+}
+
+fn tell(exported: &Exported, path: Option<&Path>) {
+    if let Some(path) = path {
+        output::note(&format!("exported {} rows to {}", exported.rows, path.display()));
+    }
+    for loss in &exported.left_out.items {
+        let kind = if loss.requests { "left out" } else { "note" };
+        output::note(&format!("{kind}: {} {}", loss.count, loss.meaning));
+    }
+    exported.notes.iter().for_each(|note| output::note(&format!("note: {note}")));
+}

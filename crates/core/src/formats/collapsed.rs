@@ -1,0 +1,139 @@
+//! Stacks as flame graph programs read them (`flamegraph.pl`, inferno, speedscope): a line for each
+//! stack, `process;outermost;...;innermost weight`, kernel frames after user frames.
+//!
+//! What does not belong here: taking stacks and naming their frames.
+
+use super::export::{Exported, Format};
+use crate::analysis::life::Life;
+use crate::model::{Environment, Name, Names, Request};
+use crate::source::Batch;
+use rustc_hash::FxHashMap;
+use std::io::{self, Write};
+
+/// Distinct stacks, and distinct pairs of process and stacks, that are kept.
+const MOST: usize = 1 << 17;
+
+/// What a stack is weighed by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Weight {
+    /// How many requests it stands for.
+    Requests,
+    /// Their bytes.
+    Bytes,
+    /// Their time from queueing to completion, microseconds.
+    Time,
+}
+
+/// Who submitted, and by which stacks.
+type Key = (Option<Name>, Option<u64>, Option<u64>);
+
+/// Collects stacks; the lines are written at the end.
+#[derive(Debug)]
+pub struct Collapsed {
+    weight: Weight,
+    stacks: FxHashMap<u64, Box<[Name]>>,
+    sums: FxHashMap<Key, u64>,
+    sampled: u64,
+    exported: Exported,
+}
+
+impl Collapsed {
+    /// Stacks weighed by `weight`.
+    pub fn new(weight: Weight) -> Collapsed {
+        Collapsed {
+            weight,
+            stacks: FxHashMap::default(),
+            sums: FxHashMap::default(),
+            sampled: 0,
+            exported: Exported::default(),
+        }
+    }
+
+    fn add(&mut self, request: &Request) {
+        if request.stack_id.is_none() && request.user_stack_id.is_none() {
+            return;
+        }
+        let one = match self.weight {
+            Weight::Requests => 1_000,
+            Weight::Bytes => request.bytes.saturating_mul(1_000),
+            // Nanoseconds: a thousandth of the unit, as the others are.
+            Weight::Time => Life::of(request).whole_ns.unwrap_or(0),
+        };
+        let weight = one.saturating_mul(u64::from(request.stack_weight.max(1)));
+        let key = (request.process, request.stack_id, request.user_stack_id);
+        if self.sums.len() >= MOST && !self.sums.contains_key(&key) {
+            let meaning = "requests with one of too many different stacks";
+            self.exported.left_out.add("stacks", 1, meaning, true);
+            return;
+        }
+        self.sampled += 1;
+        self.exported.rows += 1;
+        let sum = self.sums.entry(key).or_default();
+        *sum = sum.saturating_add(weight);
+    }
+
+    fn line(&self, key: &Key, names: &Names) -> String {
+        let (process, kernel, user) = key;
+        let mut line = process.map_or("[kernel]".to_owned(), |name| word(names.get(name)));
+        for stack in [user, kernel] {
+            let Some(id) = stack else { continue };
+            match self.stacks.get(id) {
+                None => line.push_str(";[unknown stack]"),
+                Some(frames) => {
+                    for frame in frames.iter().rev() {
+                        line.push(';');
+                        line.push_str(&word(names.get(*frame)));
+                    }
+                }
+            }
+        }
+        line
+    }
+}
+
+/// A frame's text, without what separates frames and lines.
+fn word(text: &str) -> String {
+    let plain = |c: char| if c == ';' || c.is_whitespace() || c.is_control() { '_' } else { c };
+    if text.is_empty() { "[unknown]".to_owned() } else { text.chars().map(plain).collect() }
+}
+
+impl Format for Collapsed {
+    fn begin(&mut self, _environment: &Environment, _out: &mut dyn Write) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn take(&mut self, batch: &Batch, _names: &Names, _out: &mut dyn Write) -> io::Result<()> {
+        for stack in &batch.stacks {
+            if self.stacks.len() < MOST || self.stacks.contains_key(&stack.stack_id) {
+                self.stacks.insert(stack.stack_id, stack.frames.as_slice().into());
+            } else {
+                let meaning = "stacks whose frames are not shown, since there are too many";
+                self.exported.left_out.add("frames", 1, meaning, false);
+            }
+        }
+        batch.requests.iter().for_each(|request| self.add(request));
+        Ok(())
+    }
+
+    fn finish(&mut self, names: &Names, out: &mut dyn Write) -> io::Result<Exported> {
+        // Different processes and stacks can read alike.
+        let mut lines: FxHashMap<String, u64> = FxHashMap::default();
+        for (key, sum) in &self.sums {
+            let total = lines.entry(self.line(key, names)).or_default();
+            *total = total.saturating_add(*sum);
+        }
+        let mut lines: Vec<(String, u64)> = lines.into_iter().collect();
+        lines.sort_unstable();
+        for (line, sum) in lines {
+            writeln!(out, "{line} {}", sum.div_ceil(1_000))?;
+        }
+        if self.sampled == 0 {
+            self.exported.notes.push(
+                "no request has a stack: a watch takes them unless --stacks is 0; imported \
+                 captures have none"
+                    .to_owned(),
+            );
+        }
+        Ok(std::mem::take(&mut self.exported))
+    }
+}

@@ -1,0 +1,137 @@
+//! The rows of one table as CSV (RFC 4180): a heading, then a line for each row. Null is nothing at
+//! all, the empty text is `""`; a list is one cell with its items joined by newlines.
+//!
+//! What does not belong here: choosing columns, which DuckDB does better on the recording itself.
+
+use super::export::{Exported, Format};
+use crate::model::table::{Column, ColumnInfo, Columns, Kind, Table};
+use crate::model::{Environment, Event, Name, Names, Process, Request, RequestPart, Sample, Stack};
+use crate::source::Batch;
+use std::io::{self, Write};
+
+/// Rows that are turned into columns together.
+const TOGETHER: usize = 4096;
+
+macro_rules! tables {
+    ($($variant:ident: $row:ty, $field:ident, $doc:literal;)+) => {
+        /// A table that can be exported.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum Which { $( #[doc = $doc] $variant ),+ }
+
+        impl Which {
+            /// Every table.
+            pub const ALL: &'static [Which] = &[$( Which::$variant ),+];
+
+            /// Its name, as in a recording.
+            pub fn name(self) -> &'static str {
+                match self { $( Which::$variant => <$row>::NAME ),+ }
+            }
+
+            /// The table of that name.
+            pub fn from_name(name: &str) -> Option<Which> {
+                Which::ALL.iter().copied().find(|which| which.name() == name)
+            }
+
+            fn infos(self) -> &'static [ColumnInfo] {
+                match self { $( Which::$variant => <$row>::COLUMNS ),+ }
+            }
+
+            fn write(self, batch: &Batch, names: &Names, out: &mut dyn Write) -> io::Result<u64> {
+                match self { $( Which::$variant => rows(&batch.$field, names, out) ),+ }
+            }
+        }
+    };
+}
+
+tables! {
+    Requests: Request, requests, "Requests.";
+    RequestParts: RequestPart, parts, "Files and owners of requests.";
+    Samples: Sample, samples, "Counters.";
+    Events: Event, events, "Single block events.";
+    Stacks: Stack, stacks, "Stacks.";
+    Processes: Process, processes, "Processes.";
+}
+
+/// Writes one table.
+#[derive(Debug)]
+pub struct Csv {
+    table: Which,
+    rows: u64,
+}
+
+impl Csv {
+    /// The rows of `table`.
+    pub fn new(table: Which) -> Csv {
+        Csv { table, rows: 0 }
+    }
+}
+
+impl Format for Csv {
+    fn begin(&mut self, _environment: &Environment, out: &mut dyn Write) -> io::Result<()> {
+        let heading: Vec<&str> = self.table.infos().iter().map(|info| info.name).collect();
+        write!(out, "{}\r\n", heading.join(","))
+    }
+
+    fn take(&mut self, batch: &Batch, names: &Names, out: &mut dyn Write) -> io::Result<()> {
+        self.rows += self.table.write(batch, names, out)?;
+        Ok(())
+    }
+
+    fn finish(&mut self, _names: &Names, _out: &mut dyn Write) -> io::Result<Exported> {
+        let notes = match (self.rows, self.table) {
+            (0, Which::Events) => vec![
+                "there are no events: they are only recorded by `iowhy record --events`".to_owned(),
+            ],
+            _ => Vec::new(),
+        };
+        Ok(Exported { rows: self.rows, notes, ..Exported::default() })
+    }
+}
+
+fn rows<T: Table>(rows: &[T], names: &Names, out: &mut dyn Write) -> io::Result<u64> {
+    let mut columns = Columns::of::<T>();
+    for together in rows.chunks(TOGETHER) {
+        columns.clear();
+        columns.extend(together);
+        for row in 0..together.len() {
+            for (index, (info, column)) in T::COLUMNS.iter().zip(columns.columns()).enumerate() {
+                if index > 0 {
+                    out.write_all(b",")?;
+                }
+                cell(info.kind, column, row, names, out)?;
+            }
+            out.write_all(b"\r\n")?;
+        }
+    }
+    Ok(rows.len() as u64)
+}
+
+fn cell(
+    kind: Kind,
+    column: &Column,
+    row: usize,
+    names: &Names,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let name = |raw: i64| names.get(Name::from_index(raw as usize));
+    if kind == Kind::Texts {
+        let items: Vec<&str> =
+            column.list(row).unwrap_or_default().iter().map(|raw| name(*raw)).collect();
+        return text(&items.join("\n"), out);
+    }
+    let Some(raw) = column.get(row) else { return Ok(()) };
+    match kind {
+        Kind::Float => write!(out, "{}", f64::from_bits(raw as u64)),
+        Kind::Flag => write!(out, "{}", raw != 0),
+        Kind::Text => text(name(raw), out),
+        Kind::Integer | Kind::Texts => write!(out, "{raw}"),
+    }
+}
+
+fn text(text: &str, out: &mut dyn Write) -> io::Result<()> {
+    let plain = |c: char| c != '"' && c != ',' && !c.is_control();
+    if !text.is_empty() && text.chars().all(plain) {
+        return out.write_all(text.as_bytes());
+    }
+    write!(out, "\"{}\"", text.replace('"', "\"\""))
+}

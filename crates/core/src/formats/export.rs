@@ -1,0 +1,79 @@
+//! From any source to another program's format, in one pass and bounded memory.
+//!
+//! What does not belong here: what the formats look like (the modules beside this one), and where
+//! the bytes go.
+
+use crate::model::{Environment, Filter, Losses, Names};
+use crate::source::{Batch, Progress, Source};
+use std::io::{self, Write};
+
+/// Why an export ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum Error<E> {
+    /// The source could not be read.
+    #[error(transparent)]
+    Source(E),
+    /// The export could not be written.
+    #[error("failed to write the export: {0}")]
+    Write(io::Error),
+}
+
+/// What was written, and what was not.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Exported {
+    /// Rows that are in the export.
+    pub rows: u64,
+    /// Rows, or details of them, that the format has no place for.
+    pub left_out: Losses,
+    /// What whoever uses the export should know, a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// A format in the making. It is given every row once, in the source's order.
+pub trait Format {
+    /// Writes what comes before the rows.
+    ///
+    /// # Errors
+    /// When `out` cannot be written to.
+    fn begin(&mut self, environment: &Environment, out: &mut dyn Write) -> io::Result<()>;
+
+    /// Takes rows.
+    ///
+    /// # Errors
+    /// When `out` cannot be written to.
+    fn take(&mut self, batch: &Batch, names: &Names, out: &mut dyn Write) -> io::Result<()>;
+
+    /// Writes what was kept back, and says what was written.
+    ///
+    /// # Errors
+    /// When `out` cannot be written to.
+    fn finish(&mut self, names: &Names, out: &mut dyn Write) -> io::Result<Exported>;
+}
+
+/// Writes the rows of `source` that `filter` keeps to `out`. A source that only waits for rows (a
+/// live watch) is asked again and again, so it should be recorded first.
+///
+/// # Errors
+/// When the source cannot be read or `out` not written to.
+pub fn export<S: Source>(
+    source: &mut S,
+    filter: &Filter,
+    format: &mut dyn Format,
+    out: &mut dyn Write,
+) -> Result<Exported, Error<S::Error>> {
+    let mut names = Names::new();
+    let mut batch = Batch::default();
+    format.begin(source.environment(), out).map_err(Error::Write)?;
+    loop {
+        batch.clear();
+        let progress = source.fill(&mut batch, &mut names).map_err(Error::Source)?;
+        batch.retain(filter, &names);
+        format.take(&batch, &names, out).map_err(Error::Write)?;
+        if progress == Progress::Done {
+            break;
+        }
+    }
+    let exported = format.finish(&names, out).map_err(Error::Write)?;
+    out.flush().map_err(Error::Write)?;
+    Ok(exported)
+}
