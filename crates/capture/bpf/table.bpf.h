@@ -95,10 +95,14 @@ static __always_inline struct wire_request *add_request(u64 key)
 	if (!first || !second)
 		return NULL;
 	/* An address that is used again: its last user's end was not seen. */
-	if (first->key == key)
+	if (first->key == key) {
+		count(COUNT_END_MISSED);
 		return &first->request;
-	if (second->key == key)
+	}
+	if (second->key == key) {
+		count(COUNT_END_MISSED);
 		return &second->request;
+	}
 	if (__sync_val_compare_and_swap(&first->key, 0, key) == 0)
 		return &first->request;
 	if (__sync_val_compare_and_swap(&second->key, 0, key) == 0)

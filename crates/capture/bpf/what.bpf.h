@@ -214,8 +214,6 @@ static __always_inline u32 find_file(struct bio *bio, struct wire_request *r, st
 	u32 end_io = END_IO_UNKNOWN;
 	int depth;
 
-	if (r->operation & (1ULL << bpf_core_enum_value(enum req_flag_bits, __REQ_META)))
-		return FOUND_METADATA;
 	for (depth = 0; depth < MAX_CHAIN; depth++) {
 		end_io = end_io_of(ending);
 		if (end_io != END_IO_CHAIN)
@@ -224,11 +222,20 @@ static __always_inline u32 find_file(struct bio *bio, struct wire_request *r, st
 		ending = number_of(READ(at, bi_end_io));
 		private = number_of(READ(at, bi_private));
 	}
+	/* jbd2 marks its journal as metadata too, so its owner is asked first. */
+	if (end_io == END_IO_BUFFER_HEAD) {
+		struct buffer_head *head = (struct buffer_head *)private;
+
+		if (end_io_of(number_of(READ(head, b_end_io))) == END_IO_JBD2)
+			return FOUND_JOURNAL;
+	}
+	if (end_io == END_IO_XFS_LOG)
+		return FOUND_JOURNAL;
+	if (r->operation & (1ULL << bpf_core_enum_value(enum req_flag_bits, __REQ_META)))
+		return FOUND_METADATA;
 	switch (end_io) {
 	case END_IO_XFS_BUF:
 		return FOUND_METADATA;
-	case END_IO_XFS_LOG:
-		return FOUND_JOURNAL;
 	case END_IO_SWAP_READ:
 	case END_IO_SWAP_WRITE:
 		return FOUND_SWAP;
@@ -241,12 +248,6 @@ static __always_inline u32 find_file(struct bio *bio, struct wire_request *r, st
 	case END_IO_BTRFS:
 	case END_IO_BTRFS_WRITE:
 		return find_btrfs(at, r, end_io);
-	case END_IO_BUFFER_HEAD: {
-		struct buffer_head *head = (struct buffer_head *)private;
-
-		if (end_io_of(number_of(READ(head, b_end_io))) == END_IO_JBD2)
-			return FOUND_JOURNAL;
-	}
 	}
 	return find_pages(bio, r, end_io);
 }

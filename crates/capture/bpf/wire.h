@@ -33,6 +33,7 @@ enum wire_counter {
 	COUNT_RING_FULL_DETAIL,	 /* names, tasks, owners or stacks that found no room */
 	COUNT_RING_FULL_EVENT,	 /* single events that found no room */
 	COUNT_MAP_FULL,		 /* bios or requests that found no room among those under way */
+	COUNT_END_MISSED,	 /* requests whose address was used again before an end was seen */
 	COUNT_STACK_FAILED,	 /* stacks that the kernel could not take */
 	COUNT_PARTS_LUMPED,	 /* requests of more files or extents than are told apart */
 	COUNT_CHAIN_CUT,	 /* requests of more bios than are looked at */

@@ -175,7 +175,8 @@ fn find_devices(wanted: &[String], environment: &Environment) -> Result<Vec<u32>
         let known = &environment.devices;
         let found = known.iter().find(|device| device.name == name)?;
         // A partition is watched through its whole disk: that is where requests are.
-        let disk = found.partition_of.as_ref().and_then(|disk| known.iter().find(|d| d.name == *disk));
+        let disk =
+            found.partition_of.as_ref().and_then(|disk| known.iter().find(|d| d.name == *disk));
         let device = disk.unwrap_or(found);
         Some(devices::number(device.major, device.minor))
     };

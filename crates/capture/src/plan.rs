@@ -43,15 +43,51 @@ const fn probe(
 /// that no request begins for which the end would not be seen.
 pub const PROBES: &[Probe] = &[
     probe(Group::Block, "on_complete", "block_rq_complete", "the end of requests", true),
-    probe(Group::Block, "on_bio_complete", "block_bio_complete", "devices without requests (zram, device mapper)", false),
-    probe(Group::Block, "on_requeue", "block_rq_requeue", "how often drivers give requests back", false),
+    probe(
+        Group::Block,
+        "on_bio_complete",
+        "block_bio_complete",
+        "devices without requests (zram, device mapper)",
+        false,
+    ),
+    probe(
+        Group::Block,
+        "on_requeue",
+        "block_rq_requeue",
+        "how often drivers give requests back",
+        false,
+    ),
     probe(Group::Block, "on_issue", "block_rq_issue", "when the driver gets a request", true),
-    probe(Group::Block, "on_insert", "block_rq_insert", "time in the scheduler apart from dispatch", false),
+    probe(
+        Group::Block,
+        "on_insert",
+        "block_rq_insert",
+        "time in the scheduler apart from dispatch",
+        false,
+    ),
     probe(Group::Block, "on_get", "block_getrq", "waits for wbt, iocost and tags", false),
-    probe(Group::Block, "on_split", "block_split", "the beginning of requests that were split", false),
-    probe(Group::Block, "on_queue", "block_bio_queue", "who asked, for which file, and since when", true),
+    probe(
+        Group::Block,
+        "on_split",
+        "block_split",
+        "the beginning of requests that were split",
+        false,
+    ),
+    probe(
+        Group::Block,
+        "on_queue",
+        "block_bio_queue",
+        "who asked, for which file, and since when",
+        true,
+    ),
     probe(Group::Events, "event_complete", "block_rq_complete", "single events: C", false),
-    probe(Group::Events, "event_bio_complete", "block_bio_complete", "single events: C of bios", false),
+    probe(
+        Group::Events,
+        "event_bio_complete",
+        "block_bio_complete",
+        "single events: C of bios",
+        false,
+    ),
     probe(Group::Events, "event_requeue", "block_rq_requeue", "single events: R", false),
     probe(Group::Events, "event_issue", "block_rq_issue", "single events: D", false),
     probe(Group::Events, "event_insert", "block_rq_insert", "single events: I", false),
@@ -64,7 +100,13 @@ pub const PROBES: &[Probe] = &[
     probe(Group::Events, "event_split", "block_split", "single events: X", false),
     probe(Group::Events, "event_queue", "block_bio_queue", "single events: Q", false),
     probe(Group::Events, "event_remap", "block_bio_remap", "single events: A", false),
-    probe(Group::Writeback, "on_dirty", "writeback_dirty_folio", "who dirtied what writeback writes", false),
+    probe(
+        Group::Writeback,
+        "on_dirty",
+        "writeback_dirty_folio",
+        "who dirtied what writeback writes",
+        false,
+    ),
 ];
 
 /// What the user wants to see.

@@ -163,7 +163,12 @@ impl Session {
         for (counter, place, meaning, requests) in COUNTERS {
             losses.add(place, self.counter(*counter), meaning, *requests);
         }
-        losses.add("programs", self.skipped_runs(), "events during which the same program ran already", true);
+        losses.add(
+            "programs",
+            self.skipped_runs(),
+            "events during which the same program ran already",
+            true,
+        );
     }
 
     fn counter(&self, counter: u32) -> u64 {
@@ -183,11 +188,8 @@ impl Session {
 
     /// What the kernel says of each attached program.
     pub fn programs(&self) -> Vec<libbpf_rs::query::ProgramInfo> {
-        let own: Vec<u32> = self
-            .links
-            .iter()
-            .filter_map(|(_, link)| Some(link.info().ok()?.prog_id))
-            .collect();
+        let own: Vec<u32> =
+            self.links.iter().filter_map(|(_, link)| Some(link.info().ok()?.prog_id)).collect();
         libbpf_rs::query::ProgInfoIter::default().filter(|info| own.contains(&info.id)).collect()
     }
 
@@ -209,21 +211,40 @@ impl Session {
 /// What the programs count on their own: counter, place, meaning, whether requests are missing.
 const COUNTERS: &[(wire::wire_counter, &str, &str, bool)] = &[
     (wire::COUNT_RING_FULL_REQUEST, "ring", "requests that found no room in the ring", true),
-    (wire::COUNT_RING_FULL_DETAIL, "ring_details", "names, owners or stacks that found no room in the ring", false),
-    (wire::COUNT_RING_FULL_EVENT, "ring_events", "single events that found no room in the ring", false),
+    (
+        wire::COUNT_RING_FULL_DETAIL,
+        "ring_details",
+        "names, owners or stacks that found no room in the ring",
+        false,
+    ),
+    (
+        wire::COUNT_RING_FULL_EVENT,
+        "ring_events",
+        "single events that found no room in the ring",
+        false,
+    ),
     (wire::COUNT_MAP_FULL, "under_way", "requests beyond those that iowhy follows at once", true),
+    (wire::COUNT_END_MISSED, "ends", "requests whose end was not seen", true),
     (wire::COUNT_STACK_FAILED, "stack_samples", "stacks that the kernel could not take", false),
-    (wire::COUNT_PARTS_LUMPED, "parts", "runs of files beyond those told apart in one request", false),
+    (
+        wire::COUNT_PARTS_LUMPED,
+        "parts",
+        "runs of files beyond those told apart in one request",
+        false,
+    ),
     (wire::COUNT_CHAIN_CUT, "merged", "requests of more bios than iowhy looks at", false),
     (wire::COUNT_PATH_CUT, "paths", "paths that are deeper or longer than iowhy reads", false),
-    (wire::COUNT_DIRTIERS_LUMPED, "dirtiers", "pages of files with more dirtiers than iowhy tells apart", false),
+    (
+        wire::COUNT_DIRTIERS_LUMPED,
+        "dirtiers",
+        "pages of files with more dirtiers than iowhy tells apart",
+        false,
+    ),
 ];
 
 fn memory_of(fd: i32) -> u64 {
     let text = crate::host::read_text(format!("/proc/self/fdinfo/{fd}")).unwrap_or_default();
-    text.lines()
-        .find_map(|line| line.strip_prefix("memlock:")?.trim().parse().ok())
-        .unwrap_or(0)
+    text.lines().find_map(|line| line.strip_prefix("memlock:")?.trim().parse().ok()).unwrap_or(0)
 }
 
 fn settings(facts: &Facts, wishes: &Wishes) -> Result<wire::wire_settings, Error> {
@@ -287,8 +308,7 @@ fn prepare(
             map.set_initial_value(settings.as_bytes())?;
             continue;
         }
-        let shared =
-            earlier.iter().flat_map(Object::maps).find(|other| other.name() == map.name());
+        let shared = earlier.iter().flat_map(Object::maps).find(|other| other.name() == map.name());
         if let Some(shared) = shared {
             map.reuse_fd(shared.as_fd())?;
         }

@@ -69,12 +69,15 @@ fn kernel() -> Item {
 
 fn privilege() -> Item {
     let missing = live::missing_capabilities();
-    let lost = "every request: only /proc/diskstats is left. Run it with sudo";
     if missing.is_empty() {
         let names: Vec<&str> = live::CAPABILITIES.iter().map(|(_, name, _)| *name).collect();
         item("capabilities", State::Yes, names.join(" "), "")
     } else {
-        item("capabilities", State::No, format!("missing {}", missing.join(" ")), lost)
+        let missing = missing.join(" ");
+        let lost = format!(
+            "every request: only /proc/diskstats is left. Missing {missing}: run it with sudo"
+        );
+        item("capabilities", State::No, format!("missing {missing}"), &lost)
     }
 }
 
@@ -83,7 +86,12 @@ fn btf() -> Item {
     let there = Path::new(path).exists();
     let state = if there { State::Yes } else { State::No };
     let value = if there { path } else { "no /sys/kernel/btf/vmlinux" };
-    item("BTF", state, value, "every request: the kernel's structures are not described (CONFIG_DEBUG_INFO_BTF, /sys mounted)")
+    item(
+        "BTF",
+        state,
+        value,
+        "every request: the kernel's structures are not described (CONFIG_DEBUG_INFO_BTF, /sys mounted)",
+    )
 }
 
 fn lockdown() -> Item {
@@ -97,7 +105,12 @@ fn lockdown() -> Item {
             "every request: the kernel lets nobody read its memory in this mode",
         ),
         Some(mode) => item("lockdown", State::Yes, format!("{mode}: no obstacle to iowhy"), ""),
-        None => item("lockdown", State::Unknown, "securityfs is not mounted", "nothing, unless the mode is confidentiality"),
+        None => item(
+            "lockdown",
+            State::Unknown,
+            "securityfs is not mounted",
+            "nothing, unless the mode is confidentiality",
+        ),
     }
 }
 
@@ -113,7 +126,8 @@ fn symbols(facts: &Facts) -> Item {
 }
 
 fn probes(facts: &Facts) -> Vec<Item> {
-    let wishes = Wishes { events: true, user_stacks: true, stacks_per_second: 1, ..Wishes::default() };
+    let wishes =
+        Wishes { events: true, user_stacks: true, stacks_per_second: 1, ..Wishes::default() };
     let plan = Plan::new(facts, &wishes);
     let mut items: Vec<Item> = plan
         .missing
@@ -127,7 +141,10 @@ fn probes(facts: &Facts) -> Vec<Item> {
     match Session::begin(&plan, facts, &wishes) {
         Ok(session) => {
             let took = begun.elapsed().as_millis();
-            let value = format!("{} load and attach in {took} ms", plan.probes.len() - session.failed.len());
+            let value = format!(
+                "{} load and attach in {took} ms",
+                plan.probes.len() - session.failed.len()
+            );
             items.push(item("programs", State::Yes, value, ""));
             items.extend(session.failed.iter().map(|(probe, cause)| {
                 let cause = cause.lines().next().unwrap_or_default();
@@ -137,7 +154,12 @@ fn probes(facts: &Facts) -> Vec<Item> {
         Err(error) => {
             let text = error.to_string();
             let first = text.lines().next().unwrap_or_default().to_owned();
-            items.push(item("programs", State::No, first, "every request: only /proc/diskstats is left"));
+            items.push(item(
+                "programs",
+                State::No,
+                first,
+                "every request: only /proc/diskstats is left",
+            ));
         }
     }
     items
@@ -150,7 +172,12 @@ fn cgroups() -> Item {
         let controllers = read_text(unified).unwrap_or_default();
         let has_io = controllers.split_whitespace().any(|name| name == "io");
         let state = if has_io { State::Yes } else { State::Partly };
-        return item("cgroups", state, format!("v2, controllers: {controllers}"), "the cgroup of buffered writes: no io controller");
+        return item(
+            "cgroups",
+            state,
+            format!("v2, controllers: {controllers}"),
+            "the cgroup of buffered writes: no io controller",
+        );
     }
     if Path::new("/sys/fs/cgroup/blkio").exists() {
         item("cgroups", State::Partly, "v1", lost)
@@ -168,8 +195,18 @@ fn pressure() -> Item {
 fn statistics() -> Item {
     match read_text("/proc/sys/kernel/bpf_stats_enabled").as_deref() {
         Some("1") => item("BPF statistics", State::Yes, "on", ""),
-        Some(_) => item("BPF statistics", State::Partly, "off, as usual: they cost a little", "the programs' own share of what watching costs"),
-        None => item("BPF statistics", State::Unknown, "cannot be read", "the programs' own share of what watching costs"),
+        Some(_) => item(
+            "BPF statistics",
+            State::Partly,
+            "off, as usual: they cost a little",
+            "the programs' own share of what watching costs",
+        ),
+        None => item(
+            "BPF statistics",
+            State::Unknown,
+            "cannot be read",
+            "the programs' own share of what watching costs",
+        ),
     }
 }
 
@@ -184,6 +221,11 @@ fn iostats() -> Item {
         item("iostats", State::Yes, "on for every device", "")
     } else {
         let value = format!("off for {}", off.join(" "));
-        item("iostats", State::Partly, value, "since when requests wait that began before the watch")
+        item(
+            "iostats",
+            State::Partly,
+            value,
+            "since when requests wait that began before the watch",
+        )
     }
 }

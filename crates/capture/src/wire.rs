@@ -1,7 +1,12 @@
 //! The records that BPF programs send, generated from `bpf/wire.h`.
 //!
 //! What does not belong here: what they mean (see [`crate::decode`]).
-#![allow(missing_docs, dead_code, non_camel_case_types, reason = "generated from C, where the documentation is")]
+#![allow(
+    missing_docs,
+    dead_code,
+    non_camel_case_types,
+    reason = "generated from C, where the documentation is"
+)]
 #![allow(clippy::all, clippy::allow_attributes_without_reason, reason = "generated")]
 
 include!(concat!(env!("OUT_DIR"), "/wire.rs"));

@@ -83,25 +83,25 @@ fn finish(watched: Watched<Recorder>, directory: &Path) -> Result<(), Failure> {
     environment.filter = sink.filter;
     let finished = sink.writer.finish(&mut environment, &names);
     if let Some(failure) = failed {
-        output::note(&summary(sink.requests, &environment, directory));
+        say_what_there_is(sink.requests, &environment, directory);
         return Err(failure);
     }
     finished?;
-    output::note(&summary(sink.requests, &environment, directory));
+    say_what_there_is(sink.requests, &environment, directory);
     if let Some(said) = child.and_then(told_of) {
         output::note(&said);
     }
     Ok(())
 }
 
-fn summary(requests: u64, environment: &Environment, directory: &Path) -> String {
+fn say_what_there_is(requests: u64, environment: &Environment, directory: &Path) {
     let seconds = environment.duration_ns() as f64 / 1e9;
     let lost = environment.losses.requests();
     let path = directory.display();
-    format!(
-        "recorded {requests} requests in {seconds:.1} s, {lost} lost, into {path}\n\
-         show it with: iowhy report {path}"
-    )
+    output::note(&format!(
+        "recorded {requests} requests in {seconds:.1} s, {lost} lost, into {path}"
+    ));
+    output::note(&format!("show it with: iowhy report {path}"));
 }
 
 /// What is worth saying of the command: that it failed, or that it still runs.

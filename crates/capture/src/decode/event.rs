@@ -42,7 +42,10 @@ impl Decoder {
         let remapped = event.action == wire::EVENT_REMAP;
         let has_payload = matches!(
             event.action,
-            wire::EVENT_SPLIT | wire::EVENT_REMAP | wire::EVENT_UNPLUG_IO | wire::EVENT_UNPLUG_TIMER
+            wire::EVENT_SPLIT
+                | wire::EVENT_REMAP
+                | wire::EVENT_UNPLUG_IO
+                | wire::EVENT_UNPLUG_TIMER
         );
         batch.events.push(Event {
             time_ns: event.time_ns,

@@ -95,7 +95,8 @@ impl Decoder {
         names: &mut Names,
     ) -> Request {
         let error = self.errno(request.status);
-        let submitted = request.flags & (wire::REQUEST_KERNEL_MADE | wire::REQUEST_BEGUN_BEFORE) == 0;
+        let submitted =
+            request.flags & (wire::REQUEST_KERNEL_MADE | wire::REQUEST_BEGUN_BEFORE) == 0;
         let task = if submitted { self.tasks.thread(request.tid) } else { None };
         let cgroup = self.cgroups.get(request.cgroup);
         let sampled =
@@ -189,10 +190,8 @@ impl Decoder {
         filled: &mut RequestPart,
         names: &mut Names,
     ) {
-        let raw = matches!(
-            part.found,
-            wire::FOUND_RAW | wire::FOUND_RAW_ANON | wire::FOUND_BDEV_PAGE
-        );
+        let raw =
+            matches!(part.found, wire::FOUND_RAW | wire::FOUND_RAW_ANON | wire::FOUND_BDEV_PAGE);
         if let Some(reason) = no_file_reason(part.found, row.origin) {
             filled.file_reason = Some(names.intern(reason));
             filled.file_offset = None;
@@ -236,7 +235,8 @@ impl Decoder {
         let mut rest = filled.bytes;
         for owner in owners.owners.iter().filter(|owner| owner.bytes > 0) {
             let share = owner.bytes as f64 / whole as f64;
-            let bytes = ((filled.bytes as u128 * owner.bytes as u128 / whole as u128) as u64).min(rest);
+            let bytes =
+                ((filled.bytes as u128 * owner.bytes as u128 / whole as u128) as u64).min(rest);
             rest -= bytes;
             let task = self.tasks.process(owner.tgid);
             batch.parts.push(RequestPart {
@@ -330,8 +330,9 @@ fn errno_of_blk_status(status: i32) -> i32 {
     const EILSEQ: i32 = 84;
     const ENOMEM: i32 = 12;
     const EIO: i32 = 5;
-    const BY_STATUS: &[i32] =
-        &[0, EOPNOTSUPP, ETIMEDOUT, ENOSPC, ENOLINK, EREMOTEIO, EBADE, ENODATA, EILSEQ, ENOMEM, EIO];
+    const BY_STATUS: &[i32] = &[
+        0, EOPNOTSUPP, ETIMEDOUT, ENOSPC, ENOLINK, EREMOTEIO, EBADE, ENODATA, EILSEQ, ENOMEM, EIO,
+    ];
     let place = usize::try_from(status & 0xff).unwrap_or(usize::MAX);
     -BY_STATUS.get(place).copied().unwrap_or(EIO)
 }

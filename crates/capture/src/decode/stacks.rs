@@ -32,6 +32,12 @@ pub struct Stacks {
     refused: u64,
 }
 
+impl Default for Stacks {
+    fn default() -> Stacks {
+        Stacks::new()
+    }
+}
+
 impl Stacks {
     /// No stack yet.
     pub fn new() -> Stacks {
@@ -180,10 +186,19 @@ fn push(symbol: &Symbolized<'_>, address: u64, texts: &mut Vec<Name>, names: &mu
 
 fn is_root(name: &str) -> bool {
     const ROOTS: &[&str] = &[
-        "_start", "__libc_start_main", "__libc_start_call_main", "start_thread", "clone",
-        "__clone", "clone3", "__clone3", "thread_native_entry", "runtime.goexit",
+        "_start",
+        "__libc_start_main",
+        "__libc_start_call_main",
+        "start_thread",
+        "clone",
+        "__clone",
+        "clone3",
+        "__clone3",
+        "thread_native_entry",
+        "runtime.goexit",
     ];
-    ROOTS.contains(&name.split(['@', '.']).next().unwrap_or(name)) || name.starts_with("runtime.goexit")
+    ROOTS.contains(&name.split(['@', '.']).next().unwrap_or(name))
+        || name.starts_with("runtime.goexit")
 }
 
 /// Why a stack is not all there. A user stack is believed only where it reaches a function that
@@ -197,7 +212,9 @@ fn incomplete(process: Option<u32>, frames: usize, end: Frame) -> Option<&'stati
         _ if frames >= most as usize => Some("deeper than iowhy looks"),
         Frame::Root => None,
         _ if !user => None,
-        Frame::Nameless => Some("code without names: a stripped program, or a JIT without perf map"),
+        Frame::Nameless => {
+            Some("code without names: a stripped program, or a JIT without perf map")
+        }
         Frame::Named | Frame::Wild | Frame::Own => {
             Some("ends early: the program keeps no frame pointers")
         }

@@ -8,12 +8,31 @@ use std::path::{Path, PathBuf};
 
 /// The settings of a device's queue that decide how it behaves.
 const SETTINGS: &[&str] = &[
-    "queue/scheduler", "queue/nr_requests", "queue/read_ahead_kb", "queue/rotational",
-    "queue/write_cache", "queue/wbt_lat_usec", "queue/max_sectors_kb", "queue/max_hw_sectors_kb",
-    "queue/nomerges", "queue/rq_affinity", "queue/logical_block_size", "queue/physical_block_size",
-    "queue/minimum_io_size", "queue/optimal_io_size", "queue/discard_max_bytes",
-    "queue/discard_granularity", "queue/iostats", "queue/io_poll", "queue/fua", "queue/dax",
-    "queue/zoned", "queue/chunk_sectors", "loop/dio", "ro", "removable",
+    "queue/scheduler",
+    "queue/nr_requests",
+    "queue/read_ahead_kb",
+    "queue/rotational",
+    "queue/write_cache",
+    "queue/wbt_lat_usec",
+    "queue/max_sectors_kb",
+    "queue/max_hw_sectors_kb",
+    "queue/nomerges",
+    "queue/rq_affinity",
+    "queue/logical_block_size",
+    "queue/physical_block_size",
+    "queue/minimum_io_size",
+    "queue/optimal_io_size",
+    "queue/discard_max_bytes",
+    "queue/discard_granularity",
+    "queue/iostats",
+    "queue/io_poll",
+    "queue/fua",
+    "queue/dax",
+    "queue/zoned",
+    "queue/chunk_sectors",
+    "loop/dio",
+    "ro",
+    "removable",
 ];
 
 /// A device number as the kernel's BPF programs give it: major << 20 | minor.
@@ -47,7 +66,8 @@ fn read_disk(path: &Path) -> Vec<Device> {
 fn read_device(path: &Path, disk: Option<&str>) -> Option<Device> {
     let text = read_text(path.join("dev"))?;
     let (major, minor) = text.split_once(':')?;
-    let below: Vec<String> = directories(&path.join("slaves")).iter().filter_map(|p| name(p)).collect();
+    let below: Vec<String> =
+        directories(&path.join("slaves")).iter().filter_map(|p| name(p)).collect();
     Some(Device {
         name: name(path)?,
         major: major.parse().ok()?,
@@ -90,7 +110,11 @@ pub fn read_end(devices: &mut Vec<Device>) {
         let device = match known {
             Some(device) => device,
             None => {
-                devices.push(Device { in_flight_start: None, stat_start: Vec::new(), ..now.clone() });
+                devices.push(Device {
+                    in_flight_start: None,
+                    stat_start: Vec::new(),
+                    ..now.clone()
+                });
                 let Some(last) = devices.last_mut() else { continue };
                 last
             }

@@ -8,10 +8,19 @@ use std::path::Path;
 
 /// Settings of the machine that decide how block I/O behaves, under /proc/sys.
 const SETTINGS: &[&str] = &[
-    "vm/dirty_background_bytes", "vm/dirty_background_ratio", "vm/dirty_bytes", "vm/dirty_ratio",
-    "vm/dirty_expire_centisecs", "vm/dirty_writeback_centisecs", "vm/laptop_mode",
-    "vm/vfs_cache_pressure", "vm/swappiness", "vm/page-cluster", "vm/min_free_kbytes",
-    "fs/aio-max-nr", "kernel/task_delayacct",
+    "vm/dirty_background_bytes",
+    "vm/dirty_background_ratio",
+    "vm/dirty_bytes",
+    "vm/dirty_ratio",
+    "vm/dirty_expire_centisecs",
+    "vm/dirty_writeback_centisecs",
+    "vm/laptop_mode",
+    "vm/vfs_cache_pressure",
+    "vm/swappiness",
+    "vm/page-cluster",
+    "vm/min_free_kbytes",
+    "fs/aio-max-nr",
+    "kernel/task_delayacct",
 ];
 
 /// The settings as they are now.
