@@ -55,11 +55,11 @@ pub fn watch<S: Sink>(
         let arrived = batch.requests.len();
         told.requests += arrived as u64;
         batch.retain(filter, &names);
-        if failed.is_none() {
-            if let Err(failure) = sink.take(&batch, &names, live.environment()) {
-                failed = Some(failure);
-                live.stop("the recording could not be written");
-            }
+        if failed.is_none()
+            && let Err(failure) = sink.take(&batch, &names, live.environment())
+        {
+            failed = Some(failure);
+            live.stop("the recording could not be written");
         }
         if progress == Progress::Done {
             break;

@@ -66,8 +66,10 @@ fn read_disk(path: &Path) -> Vec<Device> {
 fn read_device(path: &Path, disk: Option<&str>) -> Option<Device> {
     let text = read_text(path.join("dev"))?;
     let (major, minor) = text.split_once(':')?;
-    let below: Vec<String> =
-        directories(&path.join("slaves")).iter().filter_map(|p| name(p)).collect();
+    let backing_file = read_text(path.join("loop/backing_file"));
+    let slaves = directories(&path.join("slaves"));
+    let below = slaves.iter().filter_map(|slave| name(slave));
+    let below = below.chain(backing_file.as_deref().and_then(device_under)).collect();
     Some(Device {
         name: name(path)?,
         major: major.parse().ok()?,
@@ -77,12 +79,19 @@ fn read_device(path: &Path, disk: Option<&str>) -> Option<Device> {
         model: read_text(path.join("device/model")).map(|model| model.trim().to_owned()),
         bio_based: disk.is_none() && !path.join("mq").exists(),
         below,
-        backing_file: read_text(path.join("loop/backing_file")),
+        backing_file,
         in_flight_start: in_flight(path),
         stat_start: stat(path),
         settings_start: read_settings(path, SETTINGS),
         ..Device::default()
     })
+}
+
+/// The device that holds the file, where its file system stands on one alone.
+fn device_under(file: &str) -> Option<String> {
+    let device = rustix::fs::stat(file).ok()?.st_dev;
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    name(&fs::read_link(format!("/sys/dev/block/{major}:{minor}")).ok()?)
 }
 
 /// The kernel writes `!` for a slash in a device's name.
