@@ -160,6 +160,7 @@ impl Rows<'_> {
     pub fn code_paths(&self) -> CodePaths {
         let folded: Folded<CodePath> = fold(&self.charged.code_paths, self.counts(), |path| path);
         let all = sum(&folded);
+        let counted = sum(&fold(&self.charged.origins, self.counts(), |origin| origin));
         let samples = sum(&fold(&self.charged.samples, self.counts(), |()| ()));
         let order = |a: &CodePath, b: &CodePath| {
             let text = |path: &CodePath| {
@@ -171,6 +172,7 @@ impl Rows<'_> {
         CodePaths {
             sampled_requests: samples.all().requests + samples.open.requests,
             represented_requests: all.all().requests + all.open.requests,
+            counted_requests: counted.all().requests + counted.open.requests,
             table: table(folded, Vec::new(), Whole::of(&all), order, |path, _| {
                 self.code_path(path)
             }),
