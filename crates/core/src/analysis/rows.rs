@@ -77,14 +77,14 @@ impl Rows<'_> {
     }
 
     pub fn programs(&self) -> Table<ProgramRow> {
-        let mut members: FxHashMap<Name, Vec<ProcessKey>> = FxHashMap::default();
+        let mut members: FxHashMap<ProcessKey, Vec<ProcessKey>> = FxHashMap::default();
         for (key, _) in fold(&self.charged.processes.known, self.counts(), |key| key).rows {
-            members.entry(key.name).or_default().push(key);
+            members.entry(key.program()).or_default().push(key);
         }
-        let folded = fold(&self.charged.programs, self.counts(), |name| name);
+        let folded = fold(&self.charged.programs, self.counts(), |key| key);
         let reasons = self.unknown(&self.charged.processes.unknown);
-        table(folded, reasons, self.whole, self.name_order(), |name, _| {
-            self.program(*name, members.get(name).map_or(&[], Vec::as_slice))
+        table(folded, reasons, self.whole, self.process_order(), |program, _| {
+            self.program(program.name, members.get(program).map_or(&[], Vec::as_slice))
         })
     }
 
