@@ -10,7 +10,7 @@
 //! | [`style`] | width, colour, character set, and how to choose them |
 //! | [`table`] | a column is defined once: heading, unit, sentence, value |
 //! | [`human`], [`escape`] | numbers and names as a person can read and a terminal can bear |
-//! | [`reference`] | `docs/screen.md`, from the definitions of the columns |
+//! | [`mod@reference`] | `docs/screen.md`, from the definitions of the columns |
 //!
 //! What does not belong here: figures (crate `iowhy-core`), printing and exit codes (the binary).
 #![forbid(unsafe_code)]

@@ -25,6 +25,14 @@ pub(super) struct ProcessKey {
     pub name: Name,
 }
 
+impl ProcessKey {
+    /// All processes of its name; itself where it has none.
+    pub fn program(self) -> ProcessKey {
+        let pid = if self.name == Name::EMPTY { self.pid } else { None };
+        ProcessKey { pid, ..self }
+    }
+}
+
 /// A file by its path. One that loses its name during the watch is two.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct FileKey {
@@ -110,7 +118,7 @@ pub(super) struct Identity {
 pub(super) struct Attribution {
     pub processes: Attributed<ProcessKey>,
     /// Processes that had no more room among `processes`, by name; see [`Attribution::settle`].
-    pub programs: Bounded<Name>,
+    pub programs: Bounded<ProcessKey>,
     pub cgroups: Attributed<Name>,
     pub files: Attributed<FileKey>,
     pub origins: Bounded<Origin>,
@@ -193,7 +201,7 @@ impl Attribution {
     /// Makes `programs` complete: all processes by name.
     pub fn settle(&mut self) {
         for row in self.processes.known.rows() {
-            self.programs.absorb(row.place, row.key.name, &row.used);
+            self.programs.absorb(row.place, row.key.program(), &row.used);
         }
     }
 
@@ -214,7 +222,7 @@ impl Attribution {
         self.processes.charge(owner, charge);
         if let Some(moved) = self.processes.known.moved_out() {
             for row in moved {
-                self.programs.absorb(row.place, row.key.name, &row.used);
+                self.programs.absorb(row.place, row.key.program(), &row.used);
             }
         }
         self.cgroups.charge(cgroup(request, part, owner, names), charge);

@@ -59,6 +59,9 @@ struct DirectionTally {
     /// Requests of which G2C is known, and their G2C.
     waits: (u64, u64),
     intervals: ByInterval<Latencies>,
+    /// When the latest of its requests ended, and how long the longest took.
+    latest_end_ns: u64,
+    longest_ns: u64,
 }
 
 impl DirectionTally {
@@ -138,10 +141,11 @@ pub(super) struct DeviceTally {
     pub begun_before: u64,
     directions: ByDirection<DirectionTally>,
     busy: BusyTime,
-    latest_end_ns: Option<u64>,
-    /// When the oldest open request was queued, and when the first of them was issued.
+    latest_end_ns: u64,
+    /// Open requests whose end is presumably lost.
+    pub overtaken: u64,
+    /// When the oldest open request was queued.
     oldest_open_ns: Option<u64>,
-    open_issued_ns: Option<u64>,
     errors: FxHashMap<i32, u64>,
     unlinked: FxHashMap<Name, u64>,
 }
@@ -158,9 +162,9 @@ impl DeviceTally {
             begun_before: 0,
             directions: ByDirection::default(),
             busy: BusyTime::default(),
-            latest_end_ns: None,
+            latest_end_ns: 0,
+            overtaken: 0,
             oldest_open_ns: None,
-            open_issued_ns: None,
             errors: FxHashMap::default(),
             unlinked: FxHashMap::default(),
         }
@@ -178,9 +182,8 @@ impl DeviceTally {
         if life.stand == Stand::Whole {
             self.directions[direction].record_times(life);
         }
-        match life.stand {
-            Stand::Open => self.add_open(life),
-            _ => self.add_ended(life),
+        if life.stand != Stand::Open {
+            self.add_ended(life, direction);
         }
         match layer {
             Layer::Top => {}
@@ -195,9 +198,12 @@ impl DeviceTally {
         }
     }
 
-    fn add_ended(&mut self, life: &Life) {
+    fn add_ended(&mut self, life: &Life, direction: Direction) {
         let ended = life.ended_ns();
-        self.latest_end_ns = self.latest_end_ns.max(Some(ended));
+        let tally = &mut self.directions[direction];
+        tally.latest_end_ns = tally.latest_end_ns.max(ended);
+        tally.longest_ns = tally.longest_ns.max(life.whole_ns.unwrap_or(0));
+        self.latest_end_ns = self.latest_end_ns.max(ended);
         let at_device = life.intervals[Interval::D2c].or(life.whole_ns);
         let issued = at_device.map(|time| ended.saturating_sub(time));
         match life.stand {
@@ -211,12 +217,31 @@ impl DeviceTally {
         }
     }
 
-    fn add_open(&mut self, life: &Life) {
-        let earlier = |known: Option<u64>, new: u64| Some(known.map_or(new, |old| old.min(new)));
-        let issued = life.queued_ns.saturating_add(life.intervals[Interval::Q2d].unwrap_or(0));
+    /// Says until when an open request was under way, and counts the device busy for as long: until
+    /// `now_ns`, the end of the watch. But where ends may be lost, one that later ones of its
+    /// direction overtook by more than [`STALLED_NS`] is taken for ended unseen, so that its time is
+    /// not known.
+    pub fn settle_open(
+        &mut self,
+        life: &Life,
+        direction: Direction,
+        now_ns: u64,
+        may_lose_ends: bool,
+    ) -> u64 {
+        let overtaken_ns = self.directions[direction].latest_end_ns;
+        if may_lose_ends && overtaken_ns > life.queued_ns.saturating_add(STALLED_NS) {
+            self.overtaken += 1;
+            return life.queued_ns;
+        }
         self.begun_before += u64::from(life.queued_ns < self.start_ns);
-        self.oldest_open_ns = earlier(self.oldest_open_ns, life.queued_ns);
-        self.open_issued_ns = earlier(self.open_issued_ns, issued);
+        let oldest = self.oldest_open_ns.unwrap_or(u64::MAX);
+        self.oldest_open_ns = Some(oldest.min(life.queued_ns));
+        let before = life.intervals[Interval::Q2d].unwrap_or(0);
+        let issued = life.queued_ns.saturating_add(before);
+        if issued < now_ns {
+            self.busy.add(issued, now_ns);
+        }
+        now_ns
     }
 
     #[inline]
@@ -260,14 +285,10 @@ impl DeviceTally {
 
     /// The share of the watch in which the device was busy; `None` where no request tells.
     pub fn util_share(&self, window: Window) -> Option<f64> {
-        let mut busy = self.busy.clone();
-        if let Some(issued) = self.open_issued_ns {
-            busy.add(issued, window.end_ns);
-        }
-        if busy.is_empty() && self.requests() > 0 {
+        if self.busy.is_empty() && self.requests() > 0 {
             return None;
         }
-        window.share(busy.within(window.start_ns, window.end_ns))
+        window.share(self.busy.within(window.start_ns, window.end_ns))
     }
 
     /// The age of the oldest open request at the end of the watch.
@@ -275,9 +296,14 @@ impl DeviceTally {
         self.oldest_open_ns.map(|since| window.end_ns.saturating_sub(since))
     }
 
+    /// The longest that a request that ended took, nanoseconds.
+    pub fn longest_ns(&self) -> u64 {
+        self.directions.0.iter().map(|tally| tally.longest_ns).max().unwrap_or(0)
+    }
+
     /// For how long at the end of the watch requests were in flight and none completed.
     pub fn stalled(&self, window: Window) -> Option<u64> {
-        let since = self.oldest_open_ns?.max(self.latest_end_ns.unwrap_or(0));
+        let since = self.oldest_open_ns?.max(self.latest_end_ns);
         Some(window.since(since)).filter(|stalled| *stalled >= STALLED_NS)
     }
 

@@ -7,7 +7,9 @@ use super::device::{DeviceTally, Window};
 use super::rows::Rows;
 use super::settings;
 use super::summarizer::Summarizer;
-use super::summary::{DEVICE_ROWS, DeviceSummary, DirectionSummary, Row, Summary, Usage, Watch};
+use super::summary::{
+    DEVICE_ROWS, DeviceSummary, DirectionSummary, Row, STALLED_NS, Summary, Usage, Watch,
+};
 use super::tables::{Whole, fold, sum};
 use crate::model::environment::Device;
 use crate::model::{Environment, Names};
@@ -161,7 +163,11 @@ impl Report<'_> {
             util_share: tally.util_share(self.window),
             begun_before_requests: tally.begun_before,
             open_requests: tally.open(),
+            overtaken_requests: tally.overtaken,
             oldest_open_ns: tally.oldest_open(self.window),
+            is_oldest_overdue: tally
+                .oldest_open(self.window)
+                .is_some_and(|age| age >= STALLED_NS && age > tally.longest_ns()),
             stalled_ns: described.stalled_ns.or(tally.stalled(self.window)),
             lower_requests: tally.lower,
             helper_requests: tally.helpers,
@@ -197,7 +203,9 @@ impl Report<'_> {
             open_requests: 0,
             kernel_in_flight_start: in_flight(device.in_flight_start),
             kernel_in_flight_end: in_flight(device.in_flight_end),
+            overtaken_requests: 0,
             oldest_open_ns: None,
+            is_oldest_overdue: false,
             stalled_ns: known
                 .filter(|device| counters::is_hung(device, self.window))
                 .map(|_| self.window.duration_ns()),

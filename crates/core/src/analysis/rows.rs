@@ -77,14 +77,14 @@ impl Rows<'_> {
     }
 
     pub fn programs(&self) -> Table<ProgramRow> {
-        let mut members: FxHashMap<Name, Vec<ProcessKey>> = FxHashMap::default();
+        let mut members: FxHashMap<ProcessKey, Vec<ProcessKey>> = FxHashMap::default();
         for (key, _) in fold(&self.charged.processes.known, self.counts(), |key| key).rows {
-            members.entry(key.name).or_default().push(key);
+            members.entry(key.program()).or_default().push(key);
         }
-        let folded = fold(&self.charged.programs, self.counts(), |name| name);
+        let folded = fold(&self.charged.programs, self.counts(), |key| key);
         let reasons = self.unknown(&self.charged.processes.unknown);
-        table(folded, reasons, self.whole, self.name_order(), |name, _| {
-            self.program(*name, members.get(name).map_or(&[], Vec::as_slice))
+        table(folded, reasons, self.whole, self.process_order(), |program, _| {
+            self.program(program.name, members.get(program).map_or(&[], Vec::as_slice))
         })
     }
 
@@ -160,6 +160,7 @@ impl Rows<'_> {
     pub fn code_paths(&self) -> CodePaths {
         let folded: Folded<CodePath> = fold(&self.charged.code_paths, self.counts(), |path| path);
         let all = sum(&folded);
+        let counted = sum(&fold(&self.charged.origins, self.counts(), |origin| origin));
         let samples = sum(&fold(&self.charged.samples, self.counts(), |()| ()));
         let order = |a: &CodePath, b: &CodePath| {
             let text = |path: &CodePath| {
@@ -171,6 +172,7 @@ impl Rows<'_> {
         CodePaths {
             sampled_requests: samples.all().requests + samples.open.requests,
             represented_requests: all.all().requests + all.open.requests,
+            counted_requests: counted.all().requests + counted.open.requests,
             table: table(folded, Vec::new(), Whole::of(&all), order, |path, _| {
                 self.code_path(path)
             }),

@@ -80,30 +80,46 @@ impl Summarizer {
             self.open.push((request.clone(), parts.to_vec()));
             return;
         }
-        let whole = self.whole(request, &life, place, self.latest_ns);
+        let time_ns = match life.stand {
+            Stand::Open => self.open_time(&life, direction, slot, self.latest_ns, true),
+            _ => self.ended_time(&life),
+        };
+        let whole = self.whole(request, &life, place, time_ns);
         self.charged.charge(request, parts, &whole, names);
         if life.stand != Stand::Open && direction.has_sectors() {
             self.follow_stream(request, parts, place, direction);
         }
     }
 
-    /// The time that a request is charged with: all of it if the watch saw all of it, else what
-    /// lies in the watch, up to `now_ns` if it has not ended.
+    /// The time that a request that ended is charged with: all of it if the watch saw all of it,
+    /// else what lies in the watch.
     #[inline]
-    fn time_until(&self, life: &Life, now_ns: u64) -> u64 {
+    fn ended_time(&self, life: &Life) -> u64 {
         match life.stand {
-            Stand::Whole => life.whole_ns.unwrap_or(0),
             Stand::BegunBefore if self.start_ns > 0 => {
                 life.ended_ns().saturating_sub(self.start_ns)
             }
-            Stand::BegunBefore => life.whole_ns.unwrap_or(0),
-            Stand::Open => now_ns.saturating_sub(life.queued_ns.max(self.start_ns)),
+            _ => life.whole_ns.unwrap_or(0),
         }
+    }
+
+    /// The time within the watch that an open request is charged with.
+    fn open_time(
+        &mut self,
+        life: &Life,
+        direction: Direction,
+        device: u16,
+        now_ns: u64,
+        may_lose_ends: bool,
+    ) -> u64 {
+        let Some(device) = self.devices.get_mut(usize::from(device)) else { return 0 };
+        let until_ns = device.settle_open(life, direction, now_ns, may_lose_ends);
+        until_ns.saturating_sub(life.queued_ns.max(self.start_ns))
     }
 
     /// All that a request is charged with, before it is split.
     #[inline]
-    fn whole(&mut self, request: &Request, life: &Life, place: Place, now_ns: u64) -> Charge {
+    fn whole(&mut self, request: &Request, life: &Life, place: Place, time_ns: u64) -> Charge {
         self.sequence += 1;
         Charge {
             sequence: self.sequence,
@@ -111,7 +127,7 @@ impl Summarizer {
             direction: Direction::from(request.operation),
             open: life.stand == Stand::Open,
             bytes: request.bytes,
-            time_ns: self.time_until(life, now_ns),
+            time_ns,
             weight: 1,
         }
     }
@@ -174,9 +190,14 @@ impl Summarizer {
     pub fn finish(mut self, environment: &Environment, names: &Names) -> Summary {
         let window = self.window(environment);
         self.start_ns = window.start_ns;
+        // No device has so many in flight.
+        let may_lose_ends = environment.losses.requests() > 0 || self.open.len() == MAX_OPEN;
         for (request, parts) in std::mem::take(&mut self.open) {
-            let place = Place::new(self.device(&request), layer(&request, names));
-            let whole = self.whole(&request, &Life::of(&request), place, window.end_ns);
+            let (life, direction) = (Life::of(&request), Direction::from(request.operation));
+            let slot = self.device(&request);
+            let place = Place::new(slot, layer(&request, names));
+            let time_ns = self.open_time(&life, direction, slot, window.end_ns, may_lose_ends);
+            let whole = self.whole(&request, &life, place, time_ns);
             self.charged.charge(&request, &parts, &whole, names);
         }
         self.charged.settle();

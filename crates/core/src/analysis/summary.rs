@@ -116,8 +116,14 @@ pub struct DeviceSummary {
     pub kernel_in_flight_start: Option<u64>,
     /// In flight when the watch ended, by the kernel's count.
     pub kernel_in_flight_end: Option<u64>,
-    /// Age at the end of the oldest request in flight, nanoseconds: at least this.
+    /// Those of `open_requests` whose end is presumably lost: there are losses, and requests queued
+    /// later ended more than [`STALLED_NS`] after they were queued. Their time counts nowhere.
+    pub overtaken_requests: u64,
+    /// Age at the end of the oldest other request in flight, nanoseconds: at least this.
     pub oldest_open_ns: Option<u64>,
+    /// Whether that is at least [`STALLED_NS`] and longer than any request that completed took: the
+    /// request is lost, or in a capture its completion.
+    pub is_oldest_overdue: bool,
     /// For how long at the end of the watch requests were in flight and none completed,
     /// nanoseconds; `None` below [`STALLED_NS`].
     pub stalled_ns: Option<u64>,

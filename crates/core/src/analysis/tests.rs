@@ -201,6 +201,33 @@ fn censored_requests_are_apart() {
 }
 
 #[test]
+fn an_open_request_that_others_overtook_is_overdue_or_lost() {
+    let mut script = Script::new(10);
+    script.read("sda", 4096).by(1, "waiter").status(Status::InFlight).add();
+    for index in 1..100 {
+        let read = script.read("sda", 4096).by(2, "busy").at(index * 100 * MS as i64);
+        read.direct(0, 0, 20 * MS).add();
+    }
+    let time_of = |summary: &Summary, name: &str| {
+        let mut rows = summary.processes.rows.iter();
+        rows.find(|row| row.subject.process == name).unwrap().usage.all_time_ns()
+    };
+    let summary = script.summary();
+    assert_sums(&summary);
+    let sda = device(&summary, "sda");
+    assert_eq!((sda.oldest_open_ns, sda.is_oldest_overdue), (Some(10_000 * MS), true));
+    assert_eq!((sda.stalled_ns, sda.util_share), (None, Some(1.0)));
+    assert_eq!(time_of(&summary, "waiter"), 10_000 * MS);
+    // Where ends are lost, this one's is.
+    script.environment.losses.add("ring", 1, "requests that have no record", true);
+    let summary = script.summary();
+    assert_sums(&summary);
+    let sda = device(&summary, "sda");
+    assert_eq!((sda.oldest_open_ns, sda.overtaken_requests), (None, 1));
+    assert_eq!((time_of(&summary, "waiter"), sda.util_share), (0, Some(0.198)));
+}
+
+#[test]
 fn a_disk_that_hung_before_the_watch_is_seen() {
     let mut script = Script::new(10);
     script.write("sdc", 4096).at(-60_000 * MS as i64).status(Status::InFlight).add();

@@ -227,6 +227,8 @@ pub struct CodePaths {
     pub sampled_requests: u64,
     /// Requests that those stand for.
     pub represented_requests: u64,
+    /// Requests that processes and files are charged with.
+    pub counted_requests: u64,
     /// The paths; shares are of what the stacks stand for.
     #[serde(flatten)]
     pub table: Table<CodePathRow>,

@@ -141,7 +141,8 @@ fn of_device(device: &DeviceSummary, style: &Style) -> Vec<String> {
     let name = escape(&device.device, style);
     let mut notes = Vec::new();
     if let Some(stalled) = device.stalled_ns {
-        let open = device.open_requests.max(device.kernel_in_flight_end.unwrap_or(0));
+        let open = (device.open_requests.saturating_sub(device.overtaken_requests))
+            .max(device.kernel_in_flight_end.unwrap_or(0));
         let age = device.oldest_open_ns.unwrap_or(stalled);
         notes.push(format!(
             "{name} stalls: {} in flight, the oldest for at least {}, and none completed in the \
@@ -149,6 +150,21 @@ fn of_device(device: &DeviceSummary, style: &Style) -> Vec<String> {
             plural(open, "request"),
             human::time(age as f64, style),
             human::time(stalled as f64, style),
+        ));
+    }
+    if let (None, true, Some(age)) =
+        (device.stalled_ns, device.is_oldest_overdue, device.oldest_open_ns)
+    {
+        notes.push(format!(
+            "{name}: {} in flight, the oldest for at least {}, longer than any that completed took",
+            plural(device.open_requests.saturating_sub(device.overtaken_requests), "request"),
+            human::time(age as f64, style),
+        ));
+    }
+    if device.overtaken_requests > 0 {
+        notes.push(format!(
+            "{name}: {} never ended in the data though later ones did: their time is not counted",
+            plural(device.overtaken_requests, "request"),
         ));
     }
     let failed: u64 = device.errors.iter().map(|count| count.requests).sum();

@@ -24,7 +24,7 @@ pub const CODE_PATHS: Definition<UsageRow> = Definition {
             room: Room::Wrap,
             sentence: "callee < caller; functions that every request goes through are left out; \
                        … where the stack is not complete",
-            legend: "callee < caller, estimated from stacks; … where one is not complete",
+            legend: "callee < caller; … where a stack is not complete",
             value: |row, _| crate::table::Cell {
                 text: row.name.clone(),
                 paint: if row.rest { Paint::Faint } else { Paint::Plain },
@@ -44,14 +44,13 @@ pub(super) fn section(summary: &Summary, screen: &mut Screen) {
     let style = *screen.style;
     let rows = rows(&paths.table, &style, |row| (path(row, &style), None));
     screen.table(&CODE_PATHS, &rows);
-    if paths.sampled_requests < paths.represented_requests {
-        let text = format!(
-            "estimated: {} of {} had a stack taken",
-            human::count(paths.sampled_requests),
-            plural(paths.represented_requests, "request"),
-        );
-        screen.prose(&text, 2, Paint::Faint);
-    }
+    let text = format!(
+        "estimated from {}, which stand for {} of {}",
+        plural(paths.sampled_requests, "stack"),
+        human::count(paths.represented_requests),
+        plural(paths.counted_requests, "request"),
+    );
+    screen.prose(&text, 2, Paint::Faint);
 }
 
 /// `metadata, java: xfs_lookup < vfs_statx < lstat0`.
