@@ -1,4 +1,4 @@
-//! What recording costs: CPU time for each request by step, and bytes on disk.
+//! What recording costs: CPU time for each request by step, memory, and bytes on disk.
 //!
 //! `cargo run --release --example recording_cost [DIR]` writes to DIR, or to a scratch directory.
 //! Rows are synthetic: `fio` is 4 KiB random reads of one file by one process, where most columns
@@ -10,8 +10,8 @@ use iowhy_core::model::table::{Columns, Table};
 use iowhy_core::model::{
     Environment, Name, Names, Operation, Origin, Request, RequestPart, Status,
 };
-use iowhy_core::recording::Writer;
-use iowhy_core::source::Batch;
+use iowhy_core::recording::{Reader, Writer};
+use iowhy_core::source::{Batch, Progress, Source};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -21,21 +21,27 @@ const ROUNDS: usize = 5;
 
 fn main() {
     let directory = std::env::args().nth(1).map_or_else(std::env::temp_dir, PathBuf::from);
+    let directory = directory.join(format!("iowhy-recording-cost-{}", std::process::id()));
     println!("{:8} {:22} {:>10}", "rows", "step", "ns/request");
     for (name, kind) in [("fio", Kind::Fio), ("mixed", Kind::Mixed)] {
+        let line = |step: &str, value: f64| println!("{name:8} {step:22} {value:10.1}");
         let mut names = Names::new();
         let batches = batches(kind, &mut names);
         let columns = best(|| gather(&batches));
-        println!("{name:8} {:22} {columns:10.1}", "rows into columns");
-        let mut bytes = 0;
+        let (mut weight, mut reading) = (Weight::default(), Duration::MAX);
         let all = best(|| {
-            let (spent, size) = record(&directory, &batches, &names);
-            bytes = size;
+            let (spent, found) = record(&directory, &batches, &names);
+            weight = found;
+            reading = reading.min(read(&directory));
+            std::fs::remove_dir_all(&directory).expect("the scratch directory");
             spent
         });
-        println!("{name:8} {:22} {:10.1}", "encode and write", all - columns);
-        println!("{name:8} {:22} {all:10.1}", "all");
-        println!("{name:8} {:22} {:10.1}", "bytes on disk", bytes as f64 / REQUESTS as f64);
+        line("rows into columns", columns);
+        line("encode and write", all - columns);
+        line("all of writing", all);
+        line("reading", reading.as_nanos() as f64 / REQUESTS as f64);
+        line("bytes on disk", weight.disk as f64 / REQUESTS as f64);
+        line("memory, MB in all", weight.memory as f64 / 1e6);
     }
 }
 
@@ -68,20 +74,57 @@ fn cpu() -> Duration {
     Duration::from_nanos(first.expect("nanoseconds"))
 }
 
-/// The time to write a recording of the rows, and its size in bytes.
-fn record(directory: &Path, batches: &[Batch], names: &Names) -> (Duration, u64) {
-    let directory = directory.join(format!("iowhy-recording-cost-{}", std::process::id()));
+/// What a recording takes.
+#[derive(Default)]
+struct Weight {
+    /// Bytes of requests and parts on disk.
+    disk: u64,
+    /// The largest increase of anonymous memory, bytes.
+    memory: u64,
+}
+
+/// The time to write a recording of the rows.
+fn record(directory: &Path, batches: &[Batch], names: &Names) -> (Duration, Weight) {
+    let mut weight = Weight::default();
+    let before = anonymous();
     let mut environment = Environment::default();
-    let mut writer = Writer::create(&directory, &environment).expect("a scratch directory");
-    let begin = cpu();
-    for batch in batches.iter().cycle().take(REQUESTS / BATCH) {
+    let mut writer = Writer::create(directory, &environment).expect("a scratch directory");
+    let (mut spent, mut begin) = (Duration::ZERO, cpu());
+    for (number, batch) in batches.iter().cycle().take(REQUESTS / BATCH).enumerate() {
         writer.add(batch, names).expect("room for the recording");
+        if number % 100 == 0 {
+            spent += cpu() - begin;
+            weight.memory = weight.memory.max(anonymous().saturating_sub(before));
+            begin = cpu();
+        }
     }
     writer.finish(&mut environment, names).expect("room for the recording");
-    let spent = cpu() - begin;
-    let size = [Request::NAME, RequestPart::NAME].map(|table| size(&directory.join(table)));
-    std::fs::remove_dir_all(&directory).expect("the scratch directory");
-    (spent, size.iter().sum())
+    spent += cpu() - begin;
+    let sizes = [Request::NAME, RequestPart::NAME].map(|table| size(&directory.join(table)));
+    weight.disk = sizes.iter().sum();
+    (spent, weight)
+}
+
+/// The time to read it back, row by row.
+fn read(directory: &Path) -> Duration {
+    let (mut batch, mut names) = (Batch::default(), Names::new());
+    let begin = cpu();
+    let mut reader = Reader::open(directory).expect("the recording");
+    let mut requests = 0;
+    while reader.fill(&mut batch, &mut names).expect("the recording") == Progress::More {
+        requests += batch.requests.len();
+        batch.clear();
+    }
+    assert_eq!(requests, REQUESTS);
+    cpu() - begin
+}
+
+/// Anonymous memory of this process, bytes.
+fn anonymous() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").expect("status");
+    let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+    let kilobytes = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    kilobytes.expect("kilobytes") * 1024
 }
 
 fn size(directory: &Path) -> u64 {

@@ -118,6 +118,11 @@ pub struct Column {
 }
 
 impl Column {
+    /// `rows` rows that all hold `cell`; `None` is null.
+    pub fn same(cell: Option<i64>, rows: usize) -> Column {
+        Column { rows, same: cell, ..Column::default() }
+    }
+
     /// Adds rows.
     #[inline]
     pub fn extend(&mut self, cells: impl ExactSizeIterator<Item = Option<i64>> + Clone) {

@@ -14,6 +14,7 @@
 //! What does not belong here: the bits themselves (see [`super::encode`]), and files.
 
 use super::encode::{bits, delta, hybrid, run};
+use super::statistics;
 use crate::model::table::{Cells, Column, Kind};
 use crate::model::{Name, Names};
 use bytes::Bytes;
@@ -22,6 +23,7 @@ use parquet::column::page::{CompressedPage, Page, PageWriter};
 use parquet::column::writer::ColumnCloseResult;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ColumnChunkMetaData;
+use parquet::file::statistics::Statistics;
 use parquet::file::writer::{SerializedPageWriter, TrackedWrite};
 use parquet::schema::types::ColumnDescPtr;
 
@@ -52,11 +54,13 @@ struct Pages {
     /// Rows, or for lists: items, and one for each empty list.
     levels: usize,
     compress: bool,
+    statistics: Option<Statistics>,
 }
 
 impl Pages {
     fn new(levels: usize, encoding: Encoding) -> Pages {
-        Pages { dictionary: None, data: Vec::new(), encoding, levels, compress: false }
+        let (dictionary, data) = (None, Vec::new());
+        Pages { dictionary, data, encoding, levels, compress: false, statistics: None }
     }
 }
 
@@ -115,6 +119,7 @@ impl Encoder {
             Kind::Text | Kind::Texts => self.texts(values, names, &mut pages),
             Kind::Integer | Kind::Float => self.numbers(values, kind, &mut pages),
         }
+        pages.statistics = statistics::of(kind, values, pages.levels);
         self.values = compact;
         pages
     }
@@ -144,8 +149,8 @@ impl Encoder {
             pages.encoding = Encoding::DELTA_BINARY_PACKED;
             delta(values, &mut pages.data);
         } else {
-            pages.compress = true;
             plain(values, &mut pages.data);
+            pages.compress = pages.data.len() > SMALL;
         }
     }
 
@@ -266,19 +271,21 @@ impl Encoder {
         let codec =
             if pages.compress { CompressionCodec::ZSTD } else { CompressionCodec::UNCOMPRESSED };
         let encodings = [pages.encoding, Encoding::PLAIN, Encoding::RLE];
-        let metadata = ColumnChunkMetaData::builder(description.clone())
+        let mut metadata = ColumnChunkMetaData::builder(description.clone())
             .set_compression_codec(codec)
             .set_encodings_mask(EncodingMask::new_from_encodings(encodings.iter()))
             .set_num_values(pages.levels as i64)
             .set_total_compressed_size(bytes.len() as i64)
             .set_total_uncompressed_size(sizes as i64)
             .set_dictionary_page_offset(dictionary_offset)
-            .set_data_page_offset(data.offset as i64)
-            .build()?;
+            .set_data_page_offset(data.offset as i64);
+        if let Some(statistics) = pages.statistics {
+            metadata = metadata.set_statistics(statistics);
+        }
         let close = ColumnCloseResult {
             bytes_written: bytes.len() as u64,
             rows_written: rows as u64,
-            metadata,
+            metadata: metadata.build()?,
             bloom_filter: None,
             column_index: None,
             offset_index: None,
@@ -300,6 +307,7 @@ fn same(value: Option<i64>, rows: usize, kind: Kind, nullable: bool, names: &Nam
     if nullable {
         levels(&mut pages.data, |out| run(u32::from(value.is_some()), rows, 1, out));
     }
+    pages.statistics = statistics::of_same(kind, value, rows, names);
     let Some(value) = value else { return pages };
     let mut entry = Vec::new();
     match kind {

@@ -7,6 +7,7 @@
 
 use super::error::{Cause, Error};
 use super::segment::is_whole;
+use super::statistics;
 use super::tables::TableInfo;
 use crate::model::table::{Column, ColumnInfo, Columns, Kind, Scalar};
 use crate::model::{Name, Names};
@@ -29,7 +30,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Rows that are read together: enough to share the cost of a step, few enough to stay small.
-const TOGETHER: usize = 8 << 10;
+const TOGETHER: usize = 4 << 10;
 
 /// Why a segment gives no more rows.
 pub(super) enum Problem {
@@ -59,6 +60,8 @@ struct Reading {
     info: &'static ColumnInfo,
     /// Where in the file's schema it stands; `None` where the file does not have it.
     root: Option<usize>,
+    /// What every row of this group holds, where that is known without reading them.
+    same: Option<Option<i64>>,
     /// The dictionary seen last, and its texts' names.
     dictionary: Option<(ArrayRef, Vec<Option<Name>>)>,
 }
@@ -71,7 +74,7 @@ impl Cursor {
             file => file.map_err(|error| Problem::Refused(Error::read(path, error)))?,
         };
         if !is_whole(&file)? {
-            return Err(Cause::Parquet("it is not as it was written".to_owned()).into());
+            return Err(Cause::Content("it is not as it was written".to_owned()).into());
         }
         guarded(|| {
             let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
@@ -94,16 +97,27 @@ impl Cursor {
                 if self.group == self.metadata.metadata().num_row_groups() {
                     return Ok(None);
                 }
-                self.batches = Some(self.open_group()?);
+                self.batches = Some(self.open_group(names)?);
                 self.group += 1;
             }
         })
     }
 
     /// Groups are read one by one: each has dictionaries of its own.
-    fn open_group(&self) -> Result<ParquetRecordBatchReader, Problem> {
-        let roots = self.columns.iter().filter_map(|column| column.root);
-        let mask = ProjectionMask::roots(self.metadata.parquet_schema(), roots);
+    fn open_group(&mut self, names: &mut Names) -> Result<ParquetRecordBatchReader, Problem> {
+        let group = self.metadata.metadata().row_group(self.group);
+        let schema = self.metadata.parquet_schema();
+        for reading in &mut self.columns {
+            let of_column = |leaf: &usize| Some(schema.get_column_root_idx(*leaf)) == reading.root;
+            let chunk = (0..schema.num_columns()).find(of_column).map(|leaf| group.column(leaf));
+            let info = reading.info;
+            reading.same = match chunk {
+                Some(chunk) => statistics::same(chunk, info.kind, names),
+                None => Some(None),
+            };
+        }
+        let unknown = self.columns.iter().filter(|reading| reading.same.is_none());
+        let mask = ProjectionMask::roots(schema, unknown.filter_map(|reading| reading.root));
         let file = self.file.try_clone()?;
         Ok(ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
             .with_row_groups(vec![self.group])
@@ -115,12 +129,11 @@ impl Cursor {
     fn columns(&mut self, batch: &RecordBatch, names: &mut Names) -> Result<Columns, Problem> {
         let mut columns = Vec::with_capacity(self.columns.len());
         for reading in &mut self.columns {
-            let mut column = Column::default();
-            match batch.column_by_name(reading.info.name) {
-                Some(array) => reading.column(array, names, &mut column)?,
-                None => column.extend(std::iter::repeat_n(None, batch.num_rows())),
-            }
-            columns.push(column);
+            columns.push(match (reading.same, batch.column_by_name(reading.info.name)) {
+                (Some(cell), _) => Column::same(cell, batch.num_rows()),
+                (None, Some(array)) => reading.column(array, names)?,
+                (None, None) => return Err(reading.changed()),
+            });
         }
         Ok(Columns::from_parts(columns, batch.num_rows()))
     }
@@ -130,12 +143,12 @@ impl Cursor {
 /// panic in it is a damaged segment, not the end of the report.
 fn guarded<T>(work: impl FnOnce() -> Result<T, Problem>) -> Result<T, Problem> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
-        Err(Cause::Parquet("the Parquet library failed on it".to_owned()).into())
+        Err(Cause::Content("the Parquet library failed on it".to_owned()).into())
     })
 }
 
 fn parquet_error(error: arrow_schema::ArrowError) -> Problem {
-    Cause::Parquet(error.to_string()).into()
+    Cause::Content(error.to_string()).into()
 }
 
 fn reading(info: &'static ColumnInfo, schema: &Schema, path: &Path) -> Result<Reading, Error> {
@@ -146,7 +159,7 @@ fn reading(info: &'static ColumnInfo, schema: &Schema, path: &Path) -> Result<Re
         Some(found) if !fits(info.kind, found) => {
             Err(wrong(format!("holds {found}, not {}", info.kind.sql())))
         }
-        _ => Ok(Reading { info, root, dictionary: None }),
+        _ => Ok(Reading { info, root, same: None, dictionary: None }),
     }
 }
 
@@ -176,14 +189,10 @@ fn with_dictionaries(schema: &SchemaRef) -> SchemaRef {
 }
 
 impl Reading {
-    fn column(
-        &mut self,
-        array: &ArrayRef,
-        names: &mut Names,
-        column: &mut Column,
-    ) -> Result<(), Problem> {
+    fn column(&mut self, array: &ArrayRef, names: &mut Names) -> Result<Column, Problem> {
+        let mut column = Column::default();
         let read = match self.info.kind {
-            Kind::Integer => integers(array, column),
+            Kind::Integer => integers(array, &mut column),
             Kind::Float => array.as_primitive_opt::<Float64Type>().map(|array| {
                 let cell = |row| array.is_valid(row).then(|| array.value(row).to_raw());
                 column.extend((0..array.len()).map(cell));
@@ -192,12 +201,14 @@ impl Reading {
                 let cell = |row| array.is_valid(row).then(|| array.value(row).to_raw());
                 column.extend((0..array.len()).map(cell));
             }),
-            Kind::Text => self.texts(array, names, column),
-            Kind::Texts => lists(array, names, column),
+            Kind::Text => self.texts(array, names, &mut column),
+            Kind::Texts => lists(array, names, &mut column),
         };
-        read.ok_or_else(|| {
-            Cause::Parquet(format!("the column {} changes its type", self.info.name)).into()
-        })
+        read.map(|()| column).ok_or_else(|| self.changed())
+    }
+
+    fn changed(&self) -> Problem {
+        Cause::Content(format!("the column {} changes its type", self.info.name)).into()
     }
 
     fn texts(&mut self, array: &ArrayRef, names: &mut Names, column: &mut Column) -> Option<()> {

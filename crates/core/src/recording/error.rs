@@ -164,15 +164,15 @@ fn is_full(error: &io::Error) -> bool {
     )
 }
 
-/// What the system or the Parquet library said.
+/// What is wrong with a file.
 #[derive(Debug, thiserror::Error)]
 pub enum Cause {
-    /// The system.
+    /// The system cannot read or write it.
     #[error("{0}")]
     System(#[from] io::Error),
-    /// The Parquet library.
+    /// It does not hold what it should.
     #[error("{0}")]
-    Parquet(String),
+    Content(String),
 }
 
 impl Cause {
@@ -186,9 +186,9 @@ impl From<parquet::errors::ParquetError> for Cause {
         match error {
             parquet::errors::ParquetError::External(inner) => match inner.downcast::<io::Error>() {
                 Ok(error) => Cause::System(*error),
-                Err(other) => Cause::Parquet(other.to_string()),
+                Err(other) => Cause::Content(other.to_string()),
             },
-            other => Cause::Parquet(other.to_string()),
+            other => Cause::Content(other.to_string()),
         }
     }
 }

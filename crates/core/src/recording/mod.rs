@@ -16,7 +16,7 @@
 //! | [`TABLES`] | which tables there are |
 //! | [`reference()`] | the page that documents all of it, made from the definitions |
 //! | `segment` | one file: its name, its checksum |
-//! | `chunk`, `encode` | a column's rows as Parquet's bytes |
+//! | `chunk`, `encode`, `statistics` | a column's rows as Parquet's bytes, and what is said of them |
 //! | `cursor`, `round` | a file's rows as columns; what was written together, read together |
 //! | `schema` | Parquet's schema from a table's columns |
 //! | `manifest` | `recording.json` |
@@ -33,6 +33,7 @@ mod reference;
 mod round;
 mod schema;
 mod segment;
+mod statistics;
 mod tables;
 mod writer;
 

@@ -65,7 +65,7 @@ impl Source for Reader {
             Some(round) => round,
             None => {
                 let Some(number) = self.rounds.pop_first() else {
-                    self.close();
+                    self.close(names);
                     return Ok(Progress::Done);
                 };
                 self.round.insert(Round::open(&self.directory, number, losses)?)
@@ -85,8 +85,11 @@ impl Source for Reader {
 }
 
 impl Reader {
-    /// A watch that was killed has no end of its own: it ended with the last that it saw.
-    fn close(&mut self) {
+    /// Completes what is known of the watch. One that was killed has no end of its own: it ended
+    /// with the last that it saw.
+    fn close(&mut self, names: &Names) {
+        let refused = names.refused();
+        self.environment.losses.add("names", refused, "texts beyond what iowhy keeps", false);
         if self.environment.end_ns == 0 {
             self.environment.end_ns = self.last_ns.max(self.environment.start_ns);
         }

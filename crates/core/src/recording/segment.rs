@@ -41,7 +41,7 @@ pub(super) fn number(name: &str) -> Option<u32> {
     (file_name(number) == name).then_some(number)
 }
 
-/// A segment that is being written. Dropped before [`Segment::close`], it leaves no file.
+/// A segment that is being written. Dropped before [`Segment::publish`], it leaves no file.
 pub(super) struct Segment {
     writer: Option<SerializedFileWriter<Sink>>,
     partial: PathBuf,
@@ -102,17 +102,21 @@ impl Segment {
         self.writer.as_ref().map_or(0, SerializedFileWriter::bytes_written)
     }
 
-    /// Writes the footer and the checksum and gives the segment its name.
+    /// Writes the footer and the checksum.
     ///
     /// Nothing is synced: that would make the disk that is watched wait for the watch. After a
     /// crash of the machine, not of iowhy, the last half minute may be missing.
-    pub(super) fn close(mut self) -> Result<(), Cause> {
-        if let Some(writer) = &mut self.writer {
+    pub(super) fn finish(&mut self) -> Result<(), Cause> {
+        if let Some(mut writer) = self.writer.take() {
             writer.finish()?;
             writer.inner_mut().finish()?;
         }
+        Ok(())
+    }
+
+    /// Gives a finished segment its name.
+    pub(super) fn publish(mut self) -> Result<(), Cause> {
         fs::rename(&self.partial, &self.path)?;
-        self.writer = None;
         self.partial = PathBuf::new();
         Ok(())
     }

@@ -167,16 +167,18 @@ impl Writer {
         self.note(result)
     }
 
+    /// All are finished before the first gets its name: what does not fit on the disk shows then,
+    /// and requests are not left without their parts, or parts without their requests.
     fn end_segments(&mut self, names: &Names) -> Result<(), Error> {
-        let mut result = Ok(());
-        // Each is tried: after an error in one table, the others' rows are still worth having.
+        for table in &mut self.tables {
+            table.finish(&self.directory, self.number, names, &mut self.encoder)?;
+        }
         for table in self.tables.iter_mut().rev() {
-            let ended = table.end(&self.directory, self.number, names, &mut self.encoder);
-            result = result.and(ended);
+            table.publish(&self.directory, self.number)?;
         }
         self.number += 1;
         self.opened = Instant::now();
-        result.and_then(|()| self.write_environment())
+        self.write_environment()
     }
 
     fn write_environment(&mut self) -> Result<(), Error> {
@@ -206,6 +208,7 @@ impl Writer {
         let Some(failure) = self.failure else { return result };
         environment.finished = false;
         failure.clone_into(&mut environment.ended_by);
+        // Draining removes the open segments' files, whose space recording.json may need.
         for Open { table, unsaved, .. } in self.tables.drain(..) {
             let place = format!("recording/{}", table.name);
             let meaning = format!("rows of {} that were not written: {failure}", table.name);
@@ -266,8 +269,8 @@ impl Open {
         Ok(())
     }
 
-    /// Writes the rows in memory and closes the segment, if there is anything in it.
-    fn end(
+    /// Writes the rows in memory and all that the segment needs to be whole.
+    fn finish(
         &mut self,
         directory: &Path,
         number: u32,
@@ -275,9 +278,14 @@ impl Open {
         encoder: &mut Encoder,
     ) -> Result<(), Error> {
         self.write(directory, number, names, encoder)?;
-        if let Some(segment) = self.segment.take() {
-            segment.close().map_err(|cause| self.failed(directory, number, cause))?;
-        }
+        let finished = self.segment.as_mut().map_or(Ok(()), Segment::finish);
+        finished.map_err(|cause| self.failed(directory, number, cause))
+    }
+
+    /// Gives the finished segment its name, if there is one.
+    fn publish(&mut self, directory: &Path, number: u32) -> Result<(), Error> {
+        let published = self.segment.take().map_or(Ok(()), Segment::publish);
+        published.map_err(|cause| self.failed(directory, number, cause))?;
         self.unsaved = 0;
         Ok(())
     }

@@ -85,7 +85,7 @@ fn any_flipped_bit_is_noticed() {
     for table in ["requests", "request_parts", "stacks"] {
         let path = directory.join(table).join("00000002.parquet");
         let whole = fs::read(&path).unwrap();
-        for _ in 0..150 {
+        for _ in 0..40 {
             let mut bytes = whole.clone();
             // Behind our own mark: without it the file is taken for one that another program wrote.
             let place = 12 + random.below(bytes.len() - 12);

@@ -44,19 +44,20 @@ for name, table in tables.items():
         for number, (found, wanted) in enumerate(zip(frame[column], values)):
             check(f"{column} of row {number} of {name} in pandas", plain(found), wanted)
 
-    # What a reader may skip by the statistics must not be missed.
-    for column, kind in table["columns"]:
-        if kind != "BIGINT":
+    # What a reader may pass over by the statistics must not be missed.
+    for place, (column, kind) in enumerate(table["columns"]):
+        values = [row[place] for row in table["rows"] if row[place] is not None]
+        if kind not in ("BIGINT", "VARCHAR"):
             continue
-        values = [row[[c for c, _ in table["columns"]].index(column)] for row in table["rows"]]
-        values = [value for value in values if value is not None]
-        for value in sorted(set(values))[:: max(1, len(set(values)) // 5)]:
-            query = f"SELECT count(*) FROM '{files}' WHERE {column} = {value}"
-            count = duckdb.sql(query).fetchall()[0][0]
-            check(f"rows of {name} with {column} = {value}", count, values.count(value))
-            query = f"SELECT count(*) FROM '{files}' WHERE {column} > {value}"
-            count = duckdb.sql(query).fetchall()[0][0]
-            check(f"rows of {name} with {column} > {value}", count, sum(v > value for v in values))
+        some = sorted(set(values))[:: max(1, len(set(values)) // 5)]
+        for value, sign in [(value, sign) for value in some for sign in ("=", ">")]:
+            query = f"SELECT count(*) FROM '{files}' WHERE \"{column}\" {sign} $1"
+            wanted = sum(v == value if sign == "=" else v > value for v in values)
+            found = duckdb.execute(query, [value]).fetchall()[0][0]
+            check(f"rows of {name} with {column} {sign} {value!r}", found, wanted)
+        query = f"SELECT count(*) FROM '{files}' WHERE \"{column}\" IS NULL"
+        found = duckdb.execute(query).fetchall()[0][0]
+        check(f"rows of {name} without {column}", found, len(table["rows"]) - len(values))
 
 # Requests find their parts.
 position = {name: [column for column, _ in table["columns"]].index for name, table in tables.items()}

@@ -1,0 +1,91 @@
+//! What a chunk's statistics say of its rows. Queries pass over chunks by them, and a column whose
+//! rows are all the same is read from them alone: most columns of a busy disk are.
+//!
+//! What does not belong here: the rows themselves (see [`super::chunk`] and [`super::cursor`]).
+
+use crate::model::table::{Kind, Scalar};
+use crate::model::{Name, Names};
+use parquet::data_type::ByteArray;
+use parquet::file::metadata::ColumnChunkMetaData;
+use parquet::file::statistics::Statistics;
+
+/// Texts longer than this stand in no statistics: they would be there three times.
+const LONGEST_TEXT: usize = 256;
+
+/// The statistics of `rows` rows that hold `values`, or null.
+pub(super) fn of(kind: Kind, values: &[i64], rows: usize) -> Option<Statistics> {
+    let nulls = Some((rows - values.len()) as u64);
+    match kind {
+        Kind::Integer => {
+            let (least, most) = extremes(values).unzip();
+            Some(Statistics::int64(least, most, None, nulls, false))
+        }
+        Kind::Text => Some(Statistics::byte_array(None, None, None, nulls, false)),
+        Kind::Float | Kind::Flag | Kind::Texts => None,
+    }
+}
+
+/// The statistics of `rows` rows that all hold `value`.
+pub(super) fn of_same(
+    kind: Kind,
+    value: Option<i64>,
+    rows: usize,
+    names: &Names,
+) -> Option<Statistics> {
+    let text = |value| names.get(Name::from_index(value as usize));
+    match (kind, value) {
+        (Kind::Text, Some(value)) if text(value).len() <= LONGEST_TEXT => {
+            let text = Some(ByteArray::from(text(value)));
+            Some(Statistics::byte_array(text.clone(), text, None, Some(0), false))
+        }
+        (_, Some(value)) => of(kind, &[value], 1),
+        (_, None) => of(kind, &[], rows),
+    }
+}
+
+/// The smallest and the largest of `values`.
+fn extremes(values: &[i64]) -> Option<(i64, i64)> {
+    // Eight at a time: one by one, each comparison would wait for the one before.
+    let (mut least, mut most) = ([*values.first()?; 8], [*values.first()?; 8]);
+    let mut eights = values.chunks_exact(8);
+    for eight in &mut eights {
+        for ((least, most), value) in least.iter_mut().zip(&mut most).zip(eight) {
+            *least = i64::min(*least, *value);
+            *most = i64::max(*most, *value);
+        }
+    }
+    let rest = eights.remainder();
+    let least = least.iter().chain(rest).copied().min()?;
+    Some((least, most.iter().chain(rest).copied().max()?))
+}
+
+/// What every row of `chunk` holds, where its statistics say that it is the same.
+pub(super) fn same(
+    chunk: &ColumnChunkMetaData,
+    kind: Kind,
+    names: &mut Names,
+) -> Option<Option<i64>> {
+    let statistics = chunk.statistics()?;
+    let nulls = i64::try_from(statistics.null_count_opt()?).ok()?;
+    if kind == Kind::Texts {
+        None
+    } else if nulls == chunk.num_values() {
+        Some(None)
+    } else if nulls == 0 && statistics.min_is_exact() && statistics.max_is_exact() {
+        one_value(statistics, kind, names).map(Some)
+    } else {
+        None
+    }
+}
+
+fn one_value(statistics: &Statistics, kind: Kind, names: &mut Names) -> Option<i64> {
+    match (kind, statistics) {
+        (Kind::Integer, Statistics::Int64(values)) if values.min_opt() == values.max_opt() => {
+            values.min_opt().copied()
+        }
+        (Kind::Text, Statistics::ByteArray(texts)) if texts.min_opt() == texts.max_opt() => {
+            Some(names.intern(texts.min_opt()?.as_utf8().ok()?).to_raw())
+        }
+        _ => None,
+    }
+}
