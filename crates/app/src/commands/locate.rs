@@ -169,13 +169,14 @@ fn text(out: &mut impl Write, block: u64, answer: &Answer) -> std::io::Result<()
         let reason = reason.map_or(String::new(), |reason| format!("  {:>12}  ({reason})", "-"));
         return writeln!(out, "{begin}{reason}");
     }
+    let style = output::style();
     for owner in &answer.owners {
         let inode = owner.inode;
         if owner.paths.is_empty() {
             writeln!(out, "{begin}  {inode:>12}  (no name)")?;
         }
         for path in &owner.paths {
-            writeln!(out, "{begin}  {inode:>12}  {}", escape(path))?;
+            writeln!(out, "{begin}  {inode:>12}  {}", escape(path, &style))?;
         }
     }
     Ok(())
