@@ -3,6 +3,7 @@
 //! What does not belong here: doing anything.
 
 pub mod export;
+pub mod locate;
 
 use clap::{Args, Parser, Subcommand};
 use iowhy_core::model::{Filter, Operation};
@@ -35,6 +36,8 @@ pub enum Command {
     Report(Report),
     /// Write a recording for fio, Perfetto, flame graphs or a spreadsheet
     Export(export::Export),
+    /// Say which file a block of a device belongs to, or where a file is on its device
+    Locate(locate::Locate),
     /// Show what this machine lets iowhy see, and what is lost for each thing missing
     Check,
 }

@@ -41,3 +41,11 @@ impl From<iowhy_core::recording::Error> for Failure {
         Failure::new(error, hint)
     }
 }
+
+impl From<iowhy_capture::locate::Error> for Failure {
+    fn from(error: iowhy_capture::locate::Error) -> Failure {
+        let hint = error.hint().map(str::to_owned);
+        let code = if error.is_privilege() { NO_PRIVILEGE } else { FAILED };
+        Failure { code, ..Failure::new(error, hint) }
+    }
+}

@@ -27,6 +27,7 @@ fn main() -> ExitCode {
         Some(args::Command::Record(record)) => commands::record::run(record),
         Some(args::Command::Report(report)) => commands::report::run(report),
         Some(args::Command::Export(export)) => commands::export::run(export),
+        Some(args::Command::Locate(locate)) => commands::locate::run(locate),
         Some(args::Command::Check) => commands::check::run(),
     };
     match result {

@@ -10,6 +10,7 @@
 //! | [`decode`] | wire records become the model's nouns |
 //! | [`host`] | devices, mounts, settings, users, as /proc and /sys tell them |
 //! | [`survey`] | what this machine lets iowhy see |
+//! | [`locate`] | from a block of a device to its file, and back |
 //! | [`live`] | all of it as a [`iowhy_core::source::Source`] |
 //!
 //! What does not belong here: what the numbers mean, and how they are shown.
@@ -20,6 +21,7 @@ pub mod error;
 pub mod host;
 pub mod kernel;
 pub mod live;
+pub mod locate;
 pub mod plan;
 pub mod session;
 pub mod survey;

@@ -14,6 +14,7 @@
 //! | [`captures`] | generated blktrace captures |
 //! | [`bench_blktrace`] | `cargo lab bench-blktrace` |
 //! | [`demo`] | `cargo lab demo` |
+//! | [`located`] | `iowhy locate` beside debugfs |
 //! | [`iowhy`] | the built binary that the labs drive |
 //!
 //! What does not belong here: anything that is shipped. Labs run the built binary `iowhy` as a user
@@ -29,6 +30,7 @@ pub mod devices;
 pub mod error;
 pub mod fio;
 pub mod iowhy;
+pub mod located;
 pub mod machine;
 pub mod process;
 pub mod recorded;

@@ -28,6 +28,8 @@ enum Command {
     BenchBlktrace(bench_blktrace::Settings),
     /// Writes a generated capture into a folder, for trying things by hand.
     Capture(bench_blktrace::Capture),
+    /// Measures `iowhy locate` beside debugfs.
+    BenchLocate(bench::locate::Settings),
     /// Removes what killed labs left: mounts, loop and zram devices, cgroups, files.
     Clean,
     /// Makes devices, says where, and keeps them until it is killed; for the test of `clean`.
@@ -56,6 +58,7 @@ fn run(command: &Command) -> Result<()> {
         Command::BenchCapture(settings) => bench::run(settings, &mut say).map(|part| say(&part)),
         Command::BenchBlktrace(settings) => bench_blktrace::run(settings, &mut say),
         Command::Capture(capture) => capture.write(),
+        Command::BenchLocate(settings) => bench::locate::run(settings, &mut say),
         Command::Clean => scratch::remove_dead(),
         Command::Hold => hold(),
         Command::Workload(workload) => workload.run(),

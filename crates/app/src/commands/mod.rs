@@ -2,6 +2,7 @@
 
 pub mod check;
 pub mod export;
+pub mod locate;
 pub mod record;
 pub mod report;
 mod unprivileged;

@@ -1,6 +1,7 @@
 //! Mounted file systems, and from a path inside a file system to the path that users see.
 
 use iowhy_core::model::environment::Mount;
+use std::path::{Path, PathBuf};
 
 /// The mount table of the whole machine.
 #[derive(Clone, Debug, Default)]
@@ -55,6 +56,41 @@ impl Mounts {
             .filter_map(under)
             .min_by_key(|(root, _)| *root)
             .map(|(_, path)| path)
+    }
+
+    /// Where the whole file system of the device is mounted. btrfs has a number of its own, so its
+    /// device is recognised by `node`.
+    pub fn root_of(&self, (major, minor): (u32, u32), node: &Path) -> Option<PathBuf> {
+        let of_device = |mount: &&Mount| {
+            let same = (mount.major, mount.minor) == (major, minor);
+            mount.root == "/" && (same || Path::new(&mount.source) == node)
+        };
+        self.mounts.iter().find(of_device).map(|mount| PathBuf::from(&mount.path))
+    }
+
+    /// Every place where something is mounted.
+    pub fn points(&self) -> impl Iterator<Item = PathBuf> {
+        self.mounts.iter().map(|mount| PathBuf::from(&mount.path))
+    }
+
+    /// The mount that a file is in, by its device number; by its path where that number is none of
+    /// the table's, as in a subvolume of btrfs that is not mounted by itself.
+    pub fn of_file(&self, number: (u32, u32), path: &Path) -> Option<&Mount> {
+        let by_path = || {
+            let around = self.mounts.iter().filter(|mount| path.starts_with(&mount.path));
+            around.max_by_key(|mount| mount.path.len())
+        };
+        let same = |mount: &&Mount| (mount.major, mount.minor) == number;
+        self.mounts.iter().find(same).or_else(by_path)
+    }
+
+    /// The node of the block device that is mounted.
+    pub fn node_of(mount: &Mount) -> Option<PathBuf> {
+        let link = format!("/sys/dev/block/{}:{}", mount.major, mount.minor);
+        let name =
+            std::fs::read_link(link).ok().and_then(|path| Some(path.file_name()?.to_owned()));
+        let named = name.map(|name| Path::new("/dev").join(name));
+        named.or_else(|| mount.source.starts_with("/dev/").then(|| PathBuf::from(&mount.source)))
     }
 
     /// Whether anything is mounted from the device number.

@@ -5,6 +5,7 @@
 
 mod account;
 mod load;
+pub mod locate;
 mod table;
 mod watcher;
 

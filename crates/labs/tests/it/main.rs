@@ -14,6 +14,7 @@ mod bad_input;
 mod cached;
 mod direct;
 mod labs;
+mod locate;
 mod metadata;
 mod recording;
 mod signals;
@@ -32,6 +33,7 @@ fn main() {
         metadata::tests(),
         totals::tests(),
         bad_input::tests(),
+        locate::tests(),
         signals::tests(),
     ];
     libtest_mimic::run(&arguments, tests.into_iter().flatten().collect()).exit();

@@ -1,0 +1,212 @@
+//! `iowhy locate`: from blocks to files, and from a file to its blocks.
+
+use crate::args::locate::Locate;
+use crate::failure::Failure;
+use crate::output;
+use iowhy_capture::locate::{Answer, FileExtent, Locator, Use, file_extents};
+use iowhy_views::escape::escape;
+use serde_json::json;
+use std::io::{BufRead, BufWriter, ErrorKind, Write};
+use std::os::unix::fs::FileTypeExt;
+use std::time::{Duration, Instant};
+
+/// Answers for each block, or for the file.
+pub fn run(args: &Locate) -> Result<(), Failure> {
+    let device =
+        std::fs::metadata(&args.path).is_ok_and(|about| about.file_type().is_block_device());
+    let written = if args.blocks.is_empty() && !device { file(args) } else { blocks(args) };
+    match written {
+        Ok(()) => Ok(()),
+        // A reader that closes the pipe early is content.
+        Err(Stop::Write(cause)) if cause.kind() == ErrorKind::BrokenPipe => Ok(()),
+        Err(Stop::Write(cause)) => {
+            Err(Failure::new(format!("failed to write the answer: {cause}"), None))
+        }
+        Err(Stop::Failure(failure)) => Err(failure),
+    }
+}
+
+/// Why it ended early.
+enum Stop {
+    Failure(Failure),
+    Write(std::io::Error),
+}
+
+impl From<std::io::Error> for Stop {
+    fn from(cause: std::io::Error) -> Stop {
+        Stop::Write(cause)
+    }
+}
+
+impl From<iowhy_capture::locate::Error> for Stop {
+    fn from(error: iowhy_capture::locate::Error) -> Stop {
+        Stop::Failure(error.into())
+    }
+}
+
+fn blocks(args: &Locate) -> Result<(), Stop> {
+    let mut asked = Asked {
+        locator: Locator::open(&args.path)?,
+        out: BufWriter::new(output::answer()),
+        args,
+        first: Duration::ZERO,
+        rest: Duration::ZERO,
+        count: 0,
+    };
+    if !args.json {
+        let unit = if args.fs_block { "BLOCK" } else { "SECTOR" };
+        writeln!(asked.out, "{unit:>14}  {:<20}  {:>12}  PATH", "USE", "INODE")?;
+    }
+    let from_input = args.blocks.is_empty() || args.blocks.iter().any(|block| block == "-");
+    for word in args.blocks.iter().filter(|block| *block != "-") {
+        asked.answer(word)?;
+    }
+    if from_input {
+        for line in std::io::stdin().lock().lines() {
+            let line = line.map_err(|cause| {
+                Stop::Failure(Failure::new(format!("failed to read standard input: {cause}"), None))
+            })?;
+            for word in line.split_whitespace() {
+                asked.answer(word)?;
+            }
+        }
+    }
+    asked.out.flush()?;
+    asked.tell();
+    Ok(())
+}
+
+/// Blocks being answered for.
+struct Asked<'a, W: Write> {
+    locator: Locator,
+    out: BufWriter<W>,
+    args: &'a Locate,
+    /// The time of the first answer, which reads the file system, and of all others.
+    first: Duration,
+    rest: Duration,
+    count: u64,
+}
+
+impl<W: Write> Asked<'_, W> {
+    fn answer(&mut self, word: &str) -> Result<(), Stop> {
+        let Ok(block) = word.parse::<u64>() else {
+            let hint = "a block is a decimal number, or - for standard input".to_owned();
+            let message = format!("failed to read block {word}: not a number");
+            return Err(Stop::Failure(Failure::new(message, Some(hint))));
+        };
+        let begun = Instant::now();
+        let sector =
+            if self.args.fs_block { self.locator.sector_of_block(block)? } else { Some(block) };
+        let Some(sector) = sector else {
+            let device = self.args.path.display();
+            let hint = "without --fs-block, blocks are sectors of 512 bytes".to_owned();
+            let message =
+                format!("failed to find block {block}: no file system on {device} itself");
+            return Err(Stop::Failure(Failure::new(message, Some(hint))));
+        };
+        let answer = self.locator.locate(sector)?;
+        let took = begun.elapsed();
+        let sum = if self.count == 0 { &mut self.first } else { &mut self.rest };
+        *sum += took;
+        self.count += 1;
+        let written = if self.args.json {
+            writeln!(self.out, "{}", as_json(block, sector, &answer))
+        } else {
+            text(&mut self.out, block, &answer)
+        };
+        Ok(written?)
+    }
+
+    fn tell(&self) {
+        for built in self.locator.built() {
+            output::note(&format!(
+                "{}: {}, {} extents, {} names, {} KiB, in {:.3} s",
+                built.device.display(),
+                built.by,
+                built.extents,
+                built.names,
+                built.bytes / 1024,
+                self.first.as_secs_f64(),
+            ));
+            if built.unreadable > 0 {
+                let count = built.unreadable;
+                output::note(&format!("{count} files or blocks of it could not be read"));
+            }
+        }
+        if self.count > 1 {
+            let (count, rest) = (self.count - 1, self.rest.as_secs_f64());
+            output::note(&format!("{count} look-ups in {rest:.6} s"));
+        }
+    }
+}
+
+fn used(answer: &Answer) -> (&str, Option<&str>) {
+    match &answer.used {
+        Use::By(role) => (role.word(), None),
+        Use::Free => ("free", None),
+        Use::Outside => ("outside", Some("no file system has this block")),
+        Use::Unknown(why) => ("unknown", Some(why)),
+    }
+}
+
+fn as_json(block: u64, sector: u64, answer: &Answer) -> serde_json::Value {
+    let owner = |owner: &iowhy_capture::locate::Owner| json!({ "inode": owner.inode, "paths": owner.paths });
+    let (word, reason) = used(answer);
+    json!({
+        "block": block,
+        "sector": sector,
+        "device": answer.device.to_string_lossy(),
+        "use": word,
+        "reason": reason,
+        "owners": answer.owners.iter().map(owner).collect::<Vec<_>>(),
+    })
+}
+
+fn text(out: &mut impl Write, block: u64, answer: &Answer) -> std::io::Result<()> {
+    let (word, reason) = used(answer);
+    let begin = format!("{block:>14}  {word:<20}");
+    if answer.owners.is_empty() {
+        let reason = reason.map_or(String::new(), |reason| format!("  {:>12}  ({reason})", "-"));
+        return writeln!(out, "{begin}{reason}");
+    }
+    let style = output::style();
+    for owner in &answer.owners {
+        let inode = owner.inode;
+        if owner.paths.is_empty() {
+            writeln!(out, "{begin}  {inode:>12}  (no name)")?;
+        }
+        for path in &owner.paths {
+            writeln!(out, "{begin}  {inode:>12}  {}", escape(path, &style))?;
+        }
+    }
+    Ok(())
+}
+
+fn file(args: &Locate) -> Result<(), Stop> {
+    let found = file_extents(&args.path)?;
+    let mut out = BufWriter::new(output::answer());
+    let device = found.device.display();
+    if !args.json {
+        writeln!(out, "{:>14}  {:>14}  {:>14}  DEVICE", "OFFSET", "BYTES", "SECTOR")?;
+    }
+    for FileExtent { offset, bytes, sector } in &found.extents {
+        let (number, reason) = (sector.as_ref().ok(), sector.as_ref().err());
+        if args.json {
+            let device = found.device.to_string_lossy();
+            let (inode, start) = (found.inode, found.start);
+            let line = json!({ "offset": offset, "bytes": bytes, "sector": number, "reason": reason,
+                "device": device, "device_start": start, "inode": inode });
+            writeln!(out, "{line}")?;
+            continue;
+        }
+        let sector = number.map_or("-".to_owned(), u64::to_string);
+        let reason = reason.map_or(String::new(), |reason| format!("  ({reason})"));
+        writeln!(out, "{offset:>14}  {bytes:>14}  {sector:>14}  {device}{reason}")?;
+    }
+    out.flush()?;
+    if found.start > 0 && !args.json {
+        let start = found.start;
+        output::note(&format!("{device} begins at sector {start} of its disk"));
+    }
+    Ok(())
+}

@@ -1,0 +1,271 @@
+//! ext2, ext3 and ext4, read from the device itself, mounted or not: the kernel keeps their
+//! metadata in the device's page cache, so a reader of the device sees what it sees, except for
+//! blocks that are not allocated yet. (FIEMAP would open every file, and does not know symbolic
+//! links, block maps, attributes or unlinked files.)
+//!
+//! What does not belong here: devices, mounts, and how answers look.
+
+mod inode;
+mod superblock;
+
+use super::bytes::{le, read};
+use super::index::{Builder, Extent, Index, Role};
+use inode::{Inode, Kind, Map, Node};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use superblock::Group;
+pub use superblock::Superblock;
+
+const ROOT: u64 = 2;
+const RESIZE: u64 = 7;
+/// Bytes of inode tables that are read at once.
+const CHUNK: u64 = 1 << 20;
+
+/// An ext file system whose metadata has been read.
+#[derive(Debug)]
+pub struct Ext4 {
+    device: File,
+    superblock: Superblock,
+    groups: Vec<Group>,
+    index: Index,
+    /// Parts of it that make no sense, and so were left out.
+    pub damaged: u64,
+}
+
+impl Ext4 {
+    /// Reads all inodes and directories.
+    ///
+    /// # Errors
+    /// When the device cannot be read.
+    pub fn build(device: File, superblock: Superblock) -> io::Result<Ext4> {
+        let groups = superblock.read_groups(&device)?;
+        let mut scan = Scan::new(&device, &superblock);
+        for (number, group) in (0..).zip(&groups) {
+            scan.metadata(number, group);
+            scan.inodes(number, group)?;
+        }
+        scan.directories();
+        let Scan { builder, damaged, .. } = scan;
+        let index = builder.finish(ROOT);
+        Ok(Ext4 { device, superblock, groups, index, damaged })
+    }
+
+    /// Extents and names.
+    pub fn index(&self) -> &Index {
+        &self.index
+    }
+
+    /// Bytes of a block.
+    pub fn block_bytes(&self) -> u64 {
+        self.superblock.block_bytes
+    }
+
+    /// Whether the block bitmap says now that the block of `sector` is free; `None` where the
+    /// sector is no block of the file system.
+    ///
+    /// # Errors
+    /// When the bitmap cannot be read.
+    pub fn is_free(&self, sector: u64) -> io::Result<Option<bool>> {
+        let block = sector / (self.superblock.block_bytes / 512);
+        let sb = &self.superblock;
+        if block < sb.first_block || block >= sb.blocks {
+            return Ok(None);
+        }
+        let (number, bit) = (
+            (block - sb.first_block) / sb.blocks_per_group,
+            (block - sb.first_block) % sb.blocks_per_group / sb.cluster_blocks,
+        );
+        let Some(group) = self.groups.get(number as usize) else { return Ok(None) };
+        if group.blocks_never_used {
+            return Ok(Some(true));
+        }
+        let mut byte = [0];
+        self.device.read_exact_at(&mut byte, group.block_bitmap * sb.block_bytes + bit / 8)?;
+        Ok(Some(byte[0] >> (bit % 8) & 1 == 0))
+    }
+}
+
+/// What is collected while the metadata is read.
+struct Scan<'a> {
+    device: &'a File,
+    sb: &'a Superblock,
+    builder: Builder,
+    /// Blocks of directories: directory, first block, count, and whether names are encrypted.
+    directories: Vec<(u64, u64, u64, bool)>,
+    /// Metadata blocks that may still be read: a damaged tree that points to itself ends here.
+    budget: u64,
+    damaged: u64,
+}
+
+impl<'a> Scan<'a> {
+    fn new(device: &'a File, sb: &'a Superblock) -> Scan<'a> {
+        let (builder, directories, budget) = (Builder::default(), Vec::new(), sb.blocks);
+        Scan { device, sb, builder, directories, budget, damaged: 0 }
+    }
+
+    /// Notes that blocks belong to something; blocks that do not exist are damage.
+    fn blocks(&mut self, first: u64, count: u64, owner: u64, role: Role) {
+        let end = first.saturating_add(count);
+        let too_many = self.builder.extents() as u64 > self.sb.blocks;
+        if first == 0 && role != Role::Superblock || end > self.sb.blocks || count == 0 || too_many
+        {
+            self.damaged += u64::from(first != 0);
+            return;
+        }
+        let sectors = self.sb.block_bytes / 512;
+        self.builder.extent(Extent { start: first * sectors, end: end * sectors, owner, role });
+    }
+
+    fn metadata(&mut self, number: u64, group: &Group) {
+        let first = self.sb.first_block_of(number);
+        if self.sb.has_superblock(number) {
+            self.blocks(first, 1, 0, Role::Superblock);
+        }
+        if let Some((first, count)) = self.sb.descriptors_in(number) {
+            self.blocks(first, count, 0, Role::GroupDescriptors);
+            self.blocks(first + count, self.sb.reserved_in(number), RESIZE, Role::Reserved);
+        }
+        let table = self.sb.inodes_per_group * self.sb.inode_bytes;
+        let table = table.div_ceil(self.sb.block_bytes);
+        self.blocks(group.block_bitmap, 1, 0, Role::BlockBitmap);
+        self.blocks(group.inode_bitmap, 1, 0, Role::InodeBitmap);
+        self.blocks(group.inode_table, table, 0, Role::InodeTable);
+    }
+
+    fn inodes(&mut self, number: u64, group: &Group) -> io::Result<()> {
+        if group.inodes_never_used {
+            return Ok(());
+        }
+        let used = self.sb.inodes_per_group - group.unused_inodes;
+        let size = self.sb.inode_bytes;
+        let bitmap = read(
+            self.device,
+            group.inode_bitmap * self.sb.block_bytes,
+            self.sb.inodes_per_group.div_ceil(8) as usize,
+        )?;
+        let together = CHUNK / size;
+        let mut done = 0;
+        while done < used {
+            let count = together.min(used - done);
+            let at = group.inode_table * self.sb.block_bytes + done * size;
+            let bytes = read(self.device, at, (count * size) as usize)?;
+            for (index, bytes) in (done..).zip(bytes.chunks_exact(size as usize)) {
+                if le::<1>(&bitmap, (index / 8) as usize) >> (index % 8) & 1 == 1 {
+                    self.inode(number * self.sb.inodes_per_group + index + 1, &Inode::new(bytes));
+                }
+            }
+            done += count;
+        }
+        Ok(())
+    }
+
+    fn inode(&mut self, number: u64, inode: &Inode<'_>) {
+        let role = match inode.kind() {
+            _ if number == self.sb.journal_inode => Role::Journal,
+            // Its blocks are those behind the group descriptors; its map is of an own kind.
+            _ if number == RESIZE => return self.resize(inode),
+            Kind::Directory => Role::Directory,
+            Kind::Symlink => Role::Symlink,
+            Kind::File => Role::Data,
+            Kind::Other => Role::Attributes,
+        };
+        if inode.attributes() != 0 {
+            self.blocks(inode.attributes(), 1, number, Role::Attributes);
+        }
+        let owner = Owner { number, role, encrypted: inode.is_encrypted() };
+        match inode.map() {
+            Map::None => {}
+            Map::Extents(root) => self.extents(root, owner, None),
+            Map::Indirect(map) => self.indirect(map, owner),
+        }
+    }
+
+    /// The block maps of the inode that holds the reserved blocks.
+    fn resize(&mut self, inode: &Inode<'_>) {
+        if let Map::Indirect(map) = inode.map() {
+            self.blocks(le::<4>(map, 52), 1, RESIZE, Role::Mapping);
+        }
+    }
+
+    fn own(&mut self, first: u64, count: u64, owner: Owner) {
+        self.blocks(first, count, owner.number, owner.role);
+        if owner.role == Role::Directory && first.saturating_add(count) <= self.sb.blocks {
+            self.directories.push((owner.number, first, count, owner.encrypted));
+        }
+    }
+
+    fn extents(&mut self, bytes: &[u8], owner: Owner, expected: Option<u64>) {
+        let node = Node::new(bytes).filter(|node| expected.is_none_or(|depth| depth == node.depth));
+        let Some(node) = node else {
+            self.damaged += 1;
+            return;
+        };
+        if node.depth == 0 {
+            node.extents().for_each(|(first, count)| self.own(first, count, owner));
+            return;
+        }
+        for block in node.children() {
+            self.blocks(block, 1, owner.number, Role::Mapping);
+            if let Some(bytes) = self.block(block) {
+                self.extents(&bytes, owner, Some(node.depth - 1));
+            }
+        }
+    }
+
+    fn indirect(&mut self, map: &[u8], owner: Owner) {
+        for slot in 0..15 {
+            let block = le::<4>(map, slot * 4);
+            if block != 0 {
+                self.indirect_block(block, slot.saturating_sub(11), owner);
+            }
+        }
+    }
+
+    fn indirect_block(&mut self, block: u64, level: usize, owner: Owner) {
+        if level == 0 {
+            return self.own(block, 1, owner);
+        }
+        self.blocks(block, 1, owner.number, Role::Mapping);
+        let Some(bytes) = self.block(block) else { return };
+        for entry in bytes.chunks_exact(4) {
+            let block = le::<4>(entry, 0);
+            if block != 0 {
+                self.indirect_block(block, level - 1, owner);
+            }
+        }
+    }
+
+    /// A metadata block; `None` where there is none, or too many were read.
+    fn block(&mut self, block: u64) -> Option<Vec<u8>> {
+        let left = self.budget.checked_sub(1).filter(|_| block < self.sb.blocks);
+        self.budget = left.unwrap_or(self.budget);
+        let at = block * self.sb.block_bytes;
+        let bytes = left.and_then(|_| read(self.device, at, self.sb.block_bytes as usize).ok());
+        self.damaged += u64::from(bytes.is_none());
+        bytes
+    }
+
+    /// Names come last, in the order of the disk.
+    fn directories(&mut self) {
+        let mut directories = std::mem::take(&mut self.directories);
+        directories.sort_unstable_by_key(|(_, first, ..)| *first);
+        for (directory, first, count, encrypted) in directories {
+            for block in first..first + count {
+                let Some(bytes) = self.block(block) else { break };
+                for (inode, name) in inode::entries(&bytes) {
+                    let name = if encrypted { b"(encrypted name)".as_slice() } else { name };
+                    self.builder.link(inode, directory, name);
+                }
+            }
+        }
+    }
+}
+
+/// Whose blocks are listed.
+#[derive(Clone, Copy, Debug)]
+struct Owner {
+    number: u64,
+    role: Role,
+    encrypted: bool,
+}

@@ -1,0 +1,85 @@
+//! The reverse: where a file is on its device.
+//!
+//! What does not belong here: devices that stand on others; the answer is for the file system's own.
+
+use super::btrfs::{self, Chunks};
+use super::{Error, device, walk};
+use crate::host::mounts::Mounts;
+use crate::host::read_number;
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// A part of a file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FileExtent {
+    /// Where in the file, bytes.
+    pub offset: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// The first sector (512 bytes) on the device; none where it cannot be told, with the reason.
+    pub sector: Result<u64, String>,
+}
+
+/// Where a file is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FileExtents {
+    /// The device that holds the file system.
+    pub device: PathBuf,
+    /// Where that device begins on the whole disk, sectors; 0 for a whole disk.
+    pub start: u64,
+    /// The file's inode.
+    pub inode: u64,
+    /// Its parts.
+    pub extents: Vec<FileExtent>,
+}
+
+/// Where `path` is on its device. Bytes that are not written yet have no place: they are not listed,
+/// and nothing is synced for them, since that can hang on a sick disk.
+///
+/// # Errors
+/// When the file cannot be opened, is on no block device, or the kernel does not tell.
+pub fn file_extents(path: &Path) -> Result<FileExtents, Error> {
+    let file = File::open(path).map_err(Error::read(path))?;
+    let about = file.metadata().map_err(Error::read(path))?;
+    let mapped = walk::extents(&file).map_err(|cause| no_extents(path, cause.to_string()))?;
+    let number = (rustix::fs::major(about.dev()), rustix::fs::minor(about.dev()));
+    let mounts = Mounts::read();
+    let real = std::fs::canonicalize(path).map_err(Error::read(path))?;
+    let mount = mounts.of_file(number, &real);
+    let no_device = || no_extents(path, "its file system is on no block device".to_owned());
+    let node = mount.and_then(Mounts::node_of).ok_or_else(no_device)?;
+    let chunks =
+        if mount.is_some_and(|mount| mount.kind == "btrfs") { Some(chunks(&node)?) } else { None };
+    let sector = |extent: &walk::Mapped| match &chunks {
+        None => Ok(extent.address / 512),
+        Some(Err(why)) => Err(why.clone()),
+        Some(Ok(chunks)) => {
+            let byte = chunks.device_of(extent.address);
+            byte.map(|byte| byte / 512).ok_or_else(|| "its chunk is not known".to_owned())
+        }
+    };
+    let extents = mapped.iter().map(|extent| FileExtent {
+        offset: extent.offset,
+        bytes: extent.length,
+        sector: sector(extent),
+    });
+    let extents = extents.collect();
+    Ok(FileExtents { start: start_of(&node), device: node, inode: about.ino(), extents })
+}
+
+fn no_extents(path: &Path, cause: String) -> Error {
+    Error::NoExtents { path: path.to_owned(), cause }
+}
+
+fn chunks(node: &Path) -> Result<Result<Chunks, String>, Error> {
+    let device = File::open(node).map_err(Error::read(node))?;
+    let superblock = btrfs::superblock(&device).map_err(Error::read(node))?;
+    Chunks::read(&device, &superblock).map_err(Error::read(node))
+}
+
+fn start_of(node: &Path) -> u64 {
+    let Ok(about) = std::fs::metadata(node) else { return 0 };
+    let number = (rustix::fs::major(about.rdev()), rustix::fs::minor(about.rdev()));
+    read_number(device::sysfs(number).join("start")).unwrap_or(0)
+}

@@ -1,0 +1,287 @@
+//! From a block of a device to the file that it belongs to, and back.
+//!
+//! | where | what |
+//! |---|---|
+//! | [`index`] | extents by sector, names by inode: pure |
+//! | `ext4` | ext2, ext3, ext4: read from the device, mounted or not |
+//! | `walk` | a mounted file system's files, by FIEMAP |
+//! | `xfs`, `btrfs` | their fixed places, and btrfs's chunk map, from the device |
+//! | `device` | partitions |
+//! | `file` | the reverse: a file's extents on the device |
+//!
+//! An [`Locator`] lives for one run: an index that is kept longer is wrong as soon as a file moves,
+//! and nothing on the device says that one did.
+//!
+//! What does not belong here: how answers look.
+
+mod btrfs;
+mod bytes;
+mod device;
+mod error;
+mod ext4;
+mod file;
+pub mod index;
+mod walk;
+mod xfs;
+
+use crate::host::mounts::Mounts;
+use btrfs::{Chunks, Place};
+use device::Part;
+pub use error::Error;
+use ext4::{Ext4, Superblock};
+pub use file::{FileExtent, FileExtents, file_extents};
+use index::{Extent, Index, Role};
+use rustc_hash::FxHashSet;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use walk::Walked;
+use xfs::Geometry;
+
+/// What a sector is used for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Use {
+    /// By the file system or one of its files.
+    By(Role),
+    /// Nothing.
+    Free,
+    /// It is outside of every file system.
+    Outside,
+    /// Nobody can say, and why.
+    Unknown(String),
+}
+
+/// One answer. A sector that several files share has several owners.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Answer {
+    /// The device that holds the file system: a partition, or the device that was named.
+    pub device: PathBuf,
+    /// What it is used for.
+    pub used: Use,
+    /// Whose it is.
+    pub owners: Vec<Owner>,
+}
+
+/// An inode and its names.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Owner {
+    /// The inode's number.
+    pub inode: u64,
+    /// Its paths as users see them; those inside the file system where it is not mounted.
+    pub paths: Vec<String>,
+}
+
+/// How the index of one file system was made.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Built {
+    /// The device that holds the file system.
+    pub device: PathBuf,
+    /// What was used, as a person would say it.
+    pub by: String,
+    /// Extents.
+    pub extents: usize,
+    /// Names.
+    pub names: usize,
+    /// Memory of the index, bytes.
+    pub bytes: usize,
+    /// Files, directories or blocks that could not be read or made no sense.
+    pub unreadable: u64,
+}
+
+/// Answers for one device.
+#[derive(Debug)]
+pub struct Locator {
+    mounts: Mounts,
+    parts: Vec<(Part, Option<FileSystem>)>,
+}
+
+#[derive(Debug)]
+enum FileSystem {
+    Ext4(Box<Ext4>),
+    Xfs(Geometry, Walked),
+    Btrfs(Chunks, Walked),
+    Unknown(String),
+}
+
+impl Locator {
+    /// Opens `device`: a disk, a partition, or an image of one.
+    ///
+    /// # Errors
+    /// When it is not there, or is something else.
+    pub fn open(device: &Path) -> Result<Locator, Error> {
+        let parts = device::parts(device)?.into_iter().map(|part| (part, None)).collect();
+        Ok(Locator { mounts: Mounts::read(), parts })
+    }
+
+    /// What the sector (512 bytes) of the device is used for. The first question about a file
+    /// system reads its metadata.
+    ///
+    /// # Errors
+    /// When the device cannot be read.
+    pub fn locate(&mut self, sector: u64) -> Result<Answer, Error> {
+        let mounts = &self.mounts;
+        let Some((part, slot)) = Locator::part(&mut self.parts, sector) else {
+            return Ok(Answer { device: PathBuf::new(), used: Use::Outside, owners: Vec::new() });
+        };
+        let system = match slot {
+            Some(system) => system,
+            None => slot.insert(FileSystem::build(part, mounts)?),
+        };
+        system.answer(sector - part.start, part, mounts)
+    }
+
+    /// The first sector of block `block` of the file system that is on the device itself.
+    ///
+    /// # Errors
+    /// When the device cannot be read.
+    pub fn sector_of_block(&mut self, block: u64) -> Result<Option<u64>, Error> {
+        let mounts = &self.mounts;
+        let Some((part, slot)) = self.parts.last_mut() else { return Ok(None) };
+        let system = match slot {
+            Some(system) => system,
+            None => slot.insert(FileSystem::build(part, mounts)?),
+        };
+        let bytes = match system {
+            FileSystem::Ext4(ext4) => ext4.block_bytes(),
+            FileSystem::Xfs(geometry, _) => geometry.block_bytes(),
+            // btrfs counts in bytes; its tools in blocks of 4 KiB.
+            FileSystem::Btrfs(..) => 4096,
+            FileSystem::Unknown(_) => return Ok(None),
+        };
+        Ok(block.checked_mul(bytes / 512))
+    }
+
+    /// How the indexes that were needed so far were made.
+    pub fn built(&self) -> Vec<Built> {
+        let built = |(part, system): &(Part, Option<FileSystem>)| system.as_ref()?.built(part);
+        self.parts.iter().filter_map(built).collect()
+    }
+
+    /// The partition that holds the sector, else the device itself.
+    fn part(
+        parts: &mut [(Part, Option<FileSystem>)],
+        sector: u64,
+    ) -> Option<(&Part, &mut Option<FileSystem>)> {
+        let within = |(part, _): &&mut (Part, Option<FileSystem>)| {
+            sector >= part.start && sector - part.start < part.sectors
+        };
+        parts.iter_mut().find(within).map(|(part, system)| (&*part, system))
+    }
+}
+
+impl FileSystem {
+    fn build(part: &Part, mounts: &Mounts) -> Result<FileSystem, Error> {
+        let device = File::open(&part.node).map_err(Error::read(&part.node))?;
+        let failed = || Error::read(&part.node);
+        if let Some(superblock) = Superblock::read(&device).map_err(failed())? {
+            let ext4 = Ext4::build(device, superblock).map_err(failed())?;
+            return Ok(FileSystem::Ext4(Box::new(ext4)));
+        }
+        if let Some(geometry) = Geometry::read(&device).map_err(failed())? {
+            let walked = FileSystem::walk("XFS", part, mounts)?;
+            return Ok(
+                walked.map_or_else(FileSystem::Unknown, |walked| FileSystem::Xfs(geometry, walked))
+            );
+        }
+        // A device that is too small for it has no btrfs.
+        let superblock = btrfs::superblock(&device).unwrap_or_default();
+        if btrfs::is_btrfs(&superblock) {
+            let chunks = Chunks::read(&device, &superblock).map_err(failed())?;
+            let walked = FileSystem::walk("btrfs", part, mounts)?;
+            return Ok(match chunks.and_then(|chunks| Ok((chunks, walked?))) {
+                Ok((chunks, walked)) => FileSystem::Btrfs(chunks, walked),
+                Err(why) => FileSystem::Unknown(why),
+            });
+        }
+        Ok(FileSystem::Unknown(match part.holders.as_slice() {
+            [] => "no file system that iowhy reads is on it".to_owned(),
+            holders => format!("it is part of {}: look there", holders.join(", ")),
+        }))
+    }
+
+    fn walk(kind: &str, part: &Part, mounts: &Mounts) -> Result<Result<Walked, String>, Error> {
+        let Some(root) = part.number.and_then(|number| mounts.root_of(number, &part.node)) else {
+            return Ok(Err(format!("{kind} is only read where it is mounted, and it is not")));
+        };
+        let inside: FxHashSet<PathBuf> = mounts.points().collect();
+        walk::walk(&root, &inside).map(Ok).map_err(Error::read(root))
+    }
+
+    fn built(&self, part: &Part) -> Option<Built> {
+        let (by, index, unreadable) = match self {
+            FileSystem::Ext4(ext4) => ("inode tables of ext4", ext4.index(), ext4.damaged),
+            FileSystem::Xfs(_, walked) => {
+                ("XFS superblock and FIEMAP of every file", &walked.index, walked.unreadable)
+            }
+            FileSystem::Btrfs(_, walked) => {
+                ("btrfs chunk tree and FIEMAP of every file", &walked.index, walked.unreadable)
+            }
+            FileSystem::Unknown(_) => return None,
+        };
+        let (extents, names, bytes) = index.size();
+        let device = part.node.clone();
+        Some(Built { device, by: by.to_owned(), extents, names, bytes, unreadable })
+    }
+
+    fn answer(&self, sector: u64, part: &Part, mounts: &Mounts) -> Result<Answer, Error> {
+        let (index, at, otherwise) = match self {
+            FileSystem::Unknown(why) => return Ok(answer(part, Use::Unknown(why.clone()))),
+            FileSystem::Ext4(ext4) => (ext4.index(), sector, None),
+            FileSystem::Xfs(geometry, walked) => {
+                if let Some(role) = geometry.role(sector * 512) {
+                    return Ok(answer(part, Use::By(role)));
+                }
+                let why = "free, a directory or a tree of XFS, which do not show from outside";
+                (&walked.index, sector, Some(Use::Unknown(why.to_owned())))
+            }
+            FileSystem::Btrfs(chunks, walked) => match chunks.place(sector * 512) {
+                Place::Superblock => return Ok(answer(part, Use::By(Role::Superblock))),
+                Place::Metadata(_) => return Ok(answer(part, Use::By(Role::Metadata))),
+                Place::Unallocated => return Ok(answer(part, Use::Free)),
+                Place::Data(address) => {
+                    let why = "free, compressed, or of a deleted file or a snapshot out of sight";
+                    (&walked.index, address / 512, Some(Use::Unknown(why.to_owned())))
+                }
+            },
+        };
+        let extents = index.at(at);
+        let used = match (extents.last(), otherwise, self) {
+            (Some(extent), ..) => Use::By(extent.role),
+            (None, Some(otherwise), _) => otherwise,
+            (None, None, FileSystem::Ext4(ext4)) => {
+                free(ext4, at).map_err(Error::read(&part.node))?
+            }
+            (None, None, _) => Use::Outside,
+        };
+        let owners = extents.iter().filter_map(|extent| owner(extent, index, part, mounts));
+        Ok(Answer { owners: owners.collect(), ..answer(part, used) })
+    }
+}
+
+fn answer(part: &Part, used: Use) -> Answer {
+    Answer { device: part.node.clone(), used, owners: Vec::new() }
+}
+
+fn free(ext4: &Ext4, sector: u64) -> std::io::Result<Use> {
+    Ok(match ext4.is_free(sector)? {
+        Some(true) => Use::Free,
+        Some(false) => {
+            Use::Unknown("in use, but by no inode: changed since, or damaged".to_owned())
+        }
+        None => Use::Outside,
+    })
+}
+
+fn owner(extent: &Extent, index: &Index, part: &Part, mounts: &Mounts) -> Option<Owner> {
+    let inode = extent.owner & walk::INODE;
+    let root = part.number.and_then(|number| mounts.root_of(number, &part.node));
+    let visible = |inside: Vec<u8>| {
+        let inside = String::from_utf8_lossy(&inside).into_owned();
+        match &root {
+            Some(root) if inside == "/" => root.display().to_string(),
+            Some(root) => format!("{}{inside}", root.display().to_string().trim_end_matches('/')),
+            None => inside,
+        }
+    };
+    let paths = index.paths(extent.owner).into_iter().map(visible).collect();
+    (inode != 0).then_some(Owner { inode, paths })
+}

@@ -1,0 +1,161 @@
+//! The files of a mounted file system and their extents, by walking its directories and asking the
+//! kernel (FIEMAP) for each file.
+//!
+//! What does not belong here: translating btrfs's addresses to the device's (see [`super::btrfs`]).
+
+use super::index::{Builder, Extent, Index, Role};
+use fiemap::{Fiemap, FiemapExtent, FiemapExtentFlags};
+use rustc_hash::{FxHashMap, FxHashSet};
+use rustix::fs::{Mode, OFlags};
+use std::fs::{self, File, Metadata};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// What the kernel says where no extent is: not allocated yet, inside the inode, or compressed, so
+/// that the address of a byte cannot be told.
+const ELSEWHERE: FiemapExtentFlags = FiemapExtentFlags::UNKNOWN
+    .union(FiemapExtentFlags::DELALLOC)
+    .union(FiemapExtentFlags::DATA_INLINE)
+    .union(FiemapExtentFlags::DATA_ENCRYPTED);
+
+/// A byte range of a file and of the file system's address space.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mapped {
+    /// Where in the file, bytes.
+    pub offset: u64,
+    /// Where in the file system's address space, bytes.
+    pub address: u64,
+    /// Bytes.
+    pub length: u64,
+    /// Whether the bytes are stored compressed: then they take less room than `length`.
+    pub compressed: bool,
+}
+
+/// The extents of an open file, those that have an address.
+pub(super) fn extents(file: &File) -> std::io::Result<Vec<Mapped>> {
+    let mut found = Vec::new();
+    for extent in Fiemap::new(file) {
+        let extent: FiemapExtent = extent?;
+        if !extent.fe_flags.intersects(ELSEWHERE) {
+            found.push(Mapped {
+                offset: extent.fe_logical,
+                address: extent.fe_physical,
+                length: extent.fe_length,
+                compressed: extent.fe_flags.contains(FiemapExtentFlags::ENCODED),
+            });
+        }
+    }
+    Ok(found)
+}
+
+/// An inode's number within its key; the rest of the key tells apart btrfs's subvolumes.
+pub(super) const INODE: u64 = (1 << 48) - 1;
+
+/// What a walk found.
+#[derive(Debug)]
+pub struct Walked {
+    /// Extents in units of 512 bytes of the file system's address space, and names.
+    pub index: Index,
+    /// Files and directories that could not be read.
+    pub unreadable: u64,
+}
+
+/// Walks the file system mounted at `root`, without what is mounted inside it.
+pub(super) fn walk(root: &Path, mount_points: &FxHashSet<PathBuf>) -> std::io::Result<Walked> {
+    let about = fs::metadata(root)?;
+    let mut walk = Walk {
+        mount_points,
+        builder: Builder::default(),
+        volumes: FxHashMap::default(),
+        seen: FxHashSet::default(),
+        unreadable: 0,
+    };
+    let key = walk.key(&about);
+    walk.file(root, key, Role::Directory);
+    let mut left = vec![(root.to_owned(), key)];
+    while let Some((directory, key)) = left.pop() {
+        walk.directory(&directory, key, &mut left);
+    }
+    let Walk { builder, unreadable, .. } = walk;
+    Ok(Walked { index: builder.finish(key), unreadable })
+}
+
+struct Walk<'a> {
+    mount_points: &'a FxHashSet<PathBuf>,
+    builder: Builder,
+    /// Device numbers of subvolumes, in the order of first sight.
+    volumes: FxHashMap<u64, u64>,
+    /// Inodes with several names, whose extents are known.
+    seen: FxHashSet<u64>,
+    unreadable: u64,
+}
+
+impl Walk<'_> {
+    fn key(&mut self, about: &Metadata) -> u64 {
+        let count = self.volumes.len() as u64;
+        let volume = *self.volumes.entry(about.dev()).or_insert(count);
+        volume << 48 | about.ino() & INODE
+    }
+
+    fn directory(&mut self, path: &Path, key: u64, left: &mut Vec<(PathBuf, u64)>) {
+        let Ok(entries) = fs::read_dir(path) else {
+            self.unreadable += 1;
+            return;
+        };
+        for entry in entries {
+            let Ok(entry) = entry else {
+                self.unreadable += 1;
+                continue;
+            };
+            let inside = entry.path();
+            if self.mount_points.contains(&inside) {
+                continue;
+            }
+            match entry.metadata() {
+                Ok(about) => self.entry(&inside, &about, key, left),
+                Err(_) => self.unreadable += 1,
+            }
+        }
+    }
+
+    fn entry(
+        &mut self,
+        path: &Path,
+        about: &Metadata,
+        parent: u64,
+        left: &mut Vec<(PathBuf, u64)>,
+    ) {
+        let key = self.key(about);
+        let name = path.file_name().map(OsStrExt::as_bytes).unwrap_or_default();
+        self.builder.link(key, parent, name);
+        let kind = about.file_type();
+        if kind.is_dir() {
+            self.file(path, key, Role::Directory);
+            left.push((path.to_owned(), key));
+        } else if kind.is_file() && (about.nlink() == 1 || self.seen.insert(key)) {
+            self.file(path, key, Role::Data);
+        }
+    }
+
+    fn file(&mut self, path: &Path, key: u64, role: Role) {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let opened = rustix::fs::open(path, flags | OFlags::NOATIME, Mode::empty())
+            .or_else(|_| rustix::fs::open(path, flags, Mode::empty()));
+        let Ok(opened) = opened else {
+            self.unreadable += 1;
+            return;
+        };
+        match extents(&File::from(opened)) {
+            Ok(extents) => {
+                for extent in extents.iter().filter(|extent| !extent.compressed) {
+                    let (start, end) =
+                        (extent.address / 512, (extent.address + extent.length) / 512);
+                    self.builder.extent(Extent { start, end, owner: key, role });
+                }
+            }
+            // Directories of XFS and btrfs have no FIEMAP.
+            Err(_) => self.unreadable += u64::from(role == Role::Data),
+        }
+    }
+}
