@@ -1,7 +1,7 @@
 //! `cargo lab bench-locate`: ten thousand blocks of an ext4 with 200,000 files, asked of debugfs and
 //! of `iowhy locate` in one run.
 
-use crate::devices::{Backing, BlockDevice, FileSystem, Kind, LoopDevice};
+use crate::devices::{Backing, FileSystem, Kind, LoopDevice};
 use crate::error::Context;
 use crate::scratch::Scratch;
 use crate::{Error, Result, located};
