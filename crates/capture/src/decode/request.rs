@@ -59,7 +59,7 @@ impl Decoder {
         let (request, rest) = wire_request::ref_from_prefix(bytes).ok()?;
         let meaning = self.operations.meaning(request.operation, names);
         let around = self.circumstances(request);
-        let origin = origin(request, meaning, &around);
+        let origin = self.journal_thread(request, origin(request, meaning, &around), names);
         let row = self.row(request, meaning, origin, names);
         let first = batch.parts.len();
         if request.bytes > 0 {
@@ -75,6 +75,19 @@ impl Decoder {
         }
         batch.requests.push(row);
         Some(())
+    }
+
+    /// What a journal's own thread writes of the file system's blocks is the journal too: its
+    /// superblock is marked as metadata and ends like any buffer.
+    fn journal_thread(&self, request: &wire_request, origin: Origin, names: &Names) -> Origin {
+        let is_journal = origin == Origin::Metadata
+            && request.operation & 1 != 0
+            && request.flags & wire::REQUEST_KERNEL_THREAD != 0
+            && self
+                .tasks
+                .thread(request.tid)
+                .is_some_and(|task| names.get(task.process).starts_with("jbd2/"));
+        if is_journal { Origin::Journal } else { origin }
     }
 
     fn circumstances(&mut self, request: &wire_request) -> Circumstances {

@@ -2,7 +2,7 @@
 
 use crate::support::{finish, iowhy, trial};
 use iowhy_labs::bench::locate::make_files;
-use iowhy_labs::devices::{Backing, BlockDevice, FileSystem, Kind, LoopDevice};
+use iowhy_labs::devices::{Backing, FileSystem, Kind, LoopDevice};
 use iowhy_labs::error::Context;
 use iowhy_labs::scratch::Scratch;
 use iowhy_labs::{Result, command, located};

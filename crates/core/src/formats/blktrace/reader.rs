@@ -8,7 +8,7 @@ use super::warning::{Kind, Warnings};
 use std::io::{self, Read};
 use std::sync::Arc;
 
-/// The smallest buffer; it grows for a record that does not fit, to at most [`MAX_RECORD`] more.
+/// The smallest buffer; it grows for a record that does not fit, to at most `MAX_RECORD` more.
 pub const MIN_BUFFER: usize = 16 << 10;
 /// The largest record: a protocol 8 header and the longest payload.
 const MAX_RECORD: usize = V8_LEN + u16::MAX as usize;

@@ -3,7 +3,7 @@
 //! | where | what |
 //! |---|---|
 //! | [`format`](mod@format) | format strings |
-//! | [`line`] | the default line of each action |
+//! | [`mod@line`] | the default line of each action |
 //! | [`mask`] | action masks |
 //! | [`summary`] | figures per CPU and device |
 //! | [`put`] | numbers and padding without the formatting machinery |
