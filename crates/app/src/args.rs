@@ -4,6 +4,7 @@
 
 pub mod export;
 pub mod locate;
+pub mod plot;
 
 use clap::{Args, Parser, Subcommand};
 use iowhy_core::model::{Filter, Operation};
@@ -36,6 +37,8 @@ pub enum Command {
     Report(Report),
     /// Write a recording for fio, Perfetto, flame graphs or a spreadsheet
     Export(export::Export),
+    /// Draw a recording: latency, offsets, requests and bytes over time
+    Plot(plot::Plot),
     /// Say which file a block of a device belongs to, or where a file is on its device
     Locate(locate::Locate),
     /// Show what this machine lets iowhy see, and what is lost for each thing missing

@@ -28,6 +28,7 @@ fn main() -> ExitCode {
         Some(args::Command::Report(report)) => commands::report::run(report),
         Some(args::Command::Export(export)) => commands::export::run(export),
         Some(args::Command::Locate(locate)) => commands::locate::run(locate),
+        Some(args::Command::Plot(plot)) => commands::plot::run(plot),
         Some(args::Command::Check) => commands::check::run(),
     };
     match result {

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`text`] | the first screen |
 //! | [`json`] | everything, for programs |
+//! | [`plot`] | latency, offsets and rates as SVG and PNG |
 //! | [`check`] | what this machine lets iowhy see |
 //! | [`style`] | width, colour, character set, and how to choose them |
 //! | [`table`] | a column is defined once: heading, unit, sentence, value |
@@ -19,6 +20,7 @@ pub mod check;
 pub mod escape;
 pub mod human;
 pub mod json;
+pub mod plot;
 pub mod reference;
 pub mod style;
 pub mod table;

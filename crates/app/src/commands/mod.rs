@@ -3,6 +3,7 @@
 pub mod check;
 pub mod export;
 pub mod locate;
+pub mod plot;
 pub mod record;
 pub mod report;
 mod unprivileged;

@@ -6,6 +6,7 @@
 //! | [`summary`], `usage` | the result, which every view shows and every rule reads |
 //! | [`axes`] | directions and intervals, which figures are kept apart by |
 //! | [`latency`], [`bins`] | mergeable histograms; the same as coarse as a screen needs them |
+//! | [`plots`] | what is drawn: by latency, by time, by place on the device |
 //! | `life` | what the columns of one record say about its times |
 //! | `device`, `busy`, `streams` | one device's sums, its busy time, its sequential share |
 //! | [`stages`] | captures of single events: their stages, and btt's figures |
@@ -22,6 +23,7 @@ mod busy;
 mod counters;
 mod device;
 pub mod latency;
+pub mod plots;
 pub(crate) mod life;
 mod report;
 mod rows;

@@ -3,4 +3,5 @@
 
 mod json;
 mod scenes;
+mod plots;
 mod screens;

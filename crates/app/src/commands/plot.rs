@@ -1,0 +1,81 @@
+//! `iowhy plot`: a recording as a picture.
+
+use crate::args::plot::Plot;
+use crate::failure::Failure;
+use crate::output;
+use iowhy_core::analysis::plots::{MAX_DEVICES, Plots};
+use iowhy_core::model::{Environment, Names};
+use iowhy_core::recording::Reader;
+use iowhy_core::source::{Batch, Progress, Source};
+use iowhy_views::plot;
+
+/// Draws the recording, and says beside it what is not on the picture.
+pub fn run(args: &Plot) -> Result<(), Failure> {
+    let is_png = match args.output.extension().and_then(|extension| extension.to_str()) {
+        Some("png") => true,
+        Some("svg") => false,
+        _ => {
+            let path = args.output.display();
+            let hint = "name a file that ends in .svg or .png".to_owned();
+            return Err(Failure::new(format!("failed to draw {path}: unknown format"), Some(hint)));
+        }
+    };
+    let (plots, environment) = read(args)?;
+    let title = title(&environment);
+    let picture = match is_png {
+        true => plot::png(&plots, &title),
+        false => plot::svg(&plots, &title).map(String::into_bytes),
+    };
+    let picture = picture.map_err(|error| Failure::new(error, None))?;
+    std::fs::write(&args.output, picture).map_err(|cause| {
+        Failure::new(format!("failed to write {}: {cause}", args.output.display()), None)
+    })?;
+    tell(&plots, args);
+    Ok(())
+}
+
+fn read(args: &Plot) -> Result<(Plots, Environment), Failure> {
+    let mut reader = Reader::open(&args.recording)?;
+    let filter = args.only.filter();
+    let (mut names, mut batch) = (Names::new(), Batch::default());
+    let mut plots = Plots::new(reader.environment());
+    loop {
+        batch.clear();
+        let progress = reader.fill(&mut batch, &mut names)?;
+        batch.retain(&filter, &names);
+        plots.add(&batch, &names);
+        if progress == Progress::Done {
+            break;
+        }
+    }
+    let environment = reader.environment().clone();
+    Ok((plots.finish(&environment), environment))
+}
+
+fn title(environment: &Environment) -> String {
+    let seconds = environment.duration_ns() as f64 / 1e9;
+    let lost = environment.losses.requests();
+    let Environment { host, kernel, .. } = environment;
+    let lost = if lost > 0 { format!(", {lost} requests lost") } else { String::new() };
+    format!("{host}, Linux {kernel}, {seconds:.1} s{lost}")
+}
+
+fn tell(plots: &Plots, args: &Plot) {
+    output::note(&format!("drew {}", args.output.display()));
+    let rest: Vec<&str> =
+        plots.devices.iter().skip(plot::MOST_DEVICES).map(|one| one.device.as_str()).collect();
+    if !rest.is_empty() {
+        let rest = rest.join(" ");
+        output::note(&format!("not drawn, because they did less: {rest} (choose with --device)"));
+    }
+    if plots.censored > 0 {
+        let count = plots.censored;
+        output::note(&format!(
+            "{count} requests are only among the offsets: the watch did not see all of them"
+        ));
+    }
+    if plots.left_out > 0 {
+        let count = plots.left_out;
+        output::note(&format!("{count} requests are of devices beyond the first {MAX_DEVICES}"));
+    }
+}

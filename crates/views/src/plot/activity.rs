@@ -1,0 +1,146 @@
+//! What was asked for over time: where on the device, how often, how much.
+//!
+//! What does not belong here: counting.
+
+use super::look::{self, BELOW, COLOURS, EDGE, GRID, INK, LEFT, NAMES, PALE_INK};
+use super::{Area, Drawn};
+use crate::human;
+use iowhy_core::analysis::plots::{DevicePlots, Plots};
+use plotters::prelude::*;
+
+/// Steps of a rate's line.
+const COLUMNS: u64 = 240;
+
+/// The part of the device that reads or writes touched, bytes.
+pub(super) fn range(device: &DevicePlots) -> (f64, f64) {
+    let points = || device.offsets.iter().flat_map(|points| &points.points);
+    let first = points().map(|point| point.offset).min().unwrap_or(0) as f64;
+    let last = points().map(|point| point.offset).max().unwrap_or(0) as f64;
+    let space = ((last - first) * 0.03).max(4096.0);
+    ((first - space).max(0.0), last + space)
+}
+
+/// Where requests of one direction lie on the device, each as a point.
+pub(super) fn offsets<DB: DrawingBackend>(
+    area: &Area<DB>,
+    plots: &Plots,
+    device: &DevicePlots,
+    direction: usize,
+    (first, last): (f64, f64),
+) -> Drawn<DB::ErrorType> {
+    let title = ["Where reads lie on the device", "Where writes lie on the device"];
+    look::title(area, title[direction])?;
+    let (points, colour) = (&device.offsets[direction], COLOURS[direction]);
+    if points.points.is_empty() {
+        return super::latency::nothing(area);
+    }
+    let (factor, unit) = look::unit(last);
+    let mut chart = ChartBuilder::on(area)
+        .margin_left(EDGE)
+        .margin_top(30)
+        .margin_right(18)
+        .x_label_area_size(BELOW)
+        .y_label_area_size(LEFT)
+        .build_cartesian_2d(
+            0.0..plots.length_ns.max(1) as f64 / 1e9,
+            first / factor..last / factor,
+        )?;
+    chart
+        .configure_mesh()
+        .axis_style(INK)
+        .bold_line_style(GRID)
+        .light_line_style(TRANSPARENT)
+        .label_style(look::font(13).color(&INK))
+        .x_labels(10)
+        .y_labels(6)
+        .x_label_formatter(&|at| look::number(*at))
+        .y_label_formatter(&|offset| look::number(*offset))
+        .x_desc("seconds since the beginning")
+        .y_desc(format!("offset, {unit}"))
+        .axis_desc_style(look::font(13).color(&PALE_INK))
+        .draw()?;
+    let (size, ink) = if points.all > 2000 { (1, colour.mix(0.45)) } else { (2, colour.mix(0.8)) };
+    chart.draw_series(points.points.iter().map(|point| {
+        Circle::new((point.time_ns as f64 / 1e9, point.offset as f64 / factor), size, ink.filled())
+    }))?;
+    let drawn = points.points.len() as u64;
+    let text = match drawn == points.all {
+        true => look::counted(drawn, NAMES[direction]),
+        false => {
+            let (drawn, all) = (human::count(drawn), human::count(points.all));
+            format!("{drawn} of {all} {}, chosen by chance", NAMES[direction])
+        }
+    };
+    look::legend(area, &[(colour, text)])
+}
+
+/// Which rate is drawn.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rate {
+    Requests,
+    Bytes,
+}
+
+/// Requests or bytes a second over time.
+pub(super) fn rates<DB: DrawingBackend>(
+    area: &Area<DB>,
+    plots: &Plots,
+    device: &DevicePlots,
+    rate: Rate,
+) -> Drawn<DB::ErrorType> {
+    let title = if rate == Rate::Requests { "Requests per second" } else { "Throughput" };
+    look::title(area, title)?;
+    let (columns, width) = device.in_columns(plots.column_ns, plots.length_ns, COLUMNS);
+    let end = plots.length_ns.max(1) as f64 / 1e9;
+    let edge = |index: usize| (index as f64 * width as f64 / 1e9).min(end);
+    // The last column may be cut off by the end of the watch.
+    let value = |index: usize, direction: usize| {
+        let column = &columns[index];
+        let counts = if rate == Rate::Requests { column.requests } else { column.bytes };
+        counts[direction] as f64 / (edge(index + 1) - edge(index)).max(1e-9)
+    };
+    let values = |direction| (0..columns.len()).map(move |index| value(index, direction));
+    let most = values(0).chain(values(1)).fold(1.0, f64::max);
+    let (factor, unit) = match rate {
+        Rate::Requests => (1.0, "requests/s".to_owned()),
+        Rate::Bytes => {
+            let (factor, unit) = look::unit(most);
+            (factor, format!("{unit}/s"))
+        }
+    };
+    let mut chart = ChartBuilder::on(area)
+        .margin_left(EDGE)
+        .margin_top(30)
+        .margin_right(18)
+        .x_label_area_size(BELOW)
+        .y_label_area_size(LEFT)
+        .build_cartesian_2d(0.0..end, 0.0..most / factor * 1.08)?;
+    chart
+        .configure_mesh()
+        .axis_style(INK)
+        .bold_line_style(GRID)
+        .light_line_style(TRANSPARENT)
+        .label_style(look::font(13).color(&INK))
+        .x_labels(10)
+        .y_labels(5)
+        .x_label_formatter(&|at| look::number(*at))
+        .y_label_formatter(&|value| look::number(*value))
+        .x_desc("seconds since the beginning")
+        .y_desc(unit)
+        .axis_desc_style(look::font(13).color(&PALE_INK))
+        .draw()?;
+    let mut legend = Vec::new();
+    for (direction, colour) in COLOURS.into_iter().enumerate() {
+        if device.offsets[direction].all == 0 {
+            continue;
+        }
+        // Steps: each column's rate holds for the whole of it.
+        let steps = (0..columns.len()).flat_map(|index| {
+            let height = value(index, direction) / factor;
+            [(edge(index), height), (edge(index + 1), height)]
+        });
+        chart.draw_series(LineSeries::new(steps, colour.stroke_width(2)))?;
+        legend.push((colour, NAMES[direction].to_owned()));
+    }
+    look::legend(area, &legend)
+}

@@ -1,0 +1,133 @@
+//! Plots as SVG and PNG, 800 pixels wide: for each device a latency histogram, latencies over time,
+//! where reads and writes lie over time, requests and bytes a second.
+//!
+//! | where | what |
+//! |---|---|
+//! | `look` | sizes, colours, the font |
+//! | `latency` | the histogram and the heat map |
+//! | `activity` | offsets, requests and bytes over time |
+//!
+//! The font is a part of DejaVu Sans (its licence lies beside it): ASCII and a few signs. An SVG
+//! names a family instead and is drawn with the reader's font.
+//!
+//! What does not belong here: counting (see [`iowhy_core::analysis::plots`]).
+
+mod activity;
+mod latency;
+mod look;
+
+use iowhy_core::analysis::plots::{DevicePlots, Plots};
+use look::{HEADER, INK, PANEL, WIDTH};
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use std::error::Error as Cause;
+
+/// Devices that are drawn, one below the other; more do not fit on one page.
+pub const MOST_DEVICES: usize = 4;
+const PANELS: u32 = 6;
+
+/// Why nothing could be drawn.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There is no read and no write.
+    #[error("failed to draw: there is no read and no write in it")]
+    Empty,
+    /// The drawing library failed.
+    #[error("failed to draw: {0}")]
+    Draw(String),
+}
+
+type Drawn<E> = Result<(), DrawingAreaErrorKind<E>>;
+type Area<DB> = DrawingArea<DB, Shift>;
+
+/// As SVG.
+///
+/// # Errors
+/// When there is nothing to draw.
+pub fn svg(plots: &Plots, title: &str) -> Result<String, Error> {
+    let mut text = String::new();
+    {
+        let area = SVGBackend::with_string(&mut text, size(plots)?).into_drawing_area();
+        page(&area, plots, title).map_err(failed)?;
+    }
+    Ok(text)
+}
+
+/// As PNG.
+///
+/// # Errors
+/// When there is nothing to draw.
+pub fn png(plots: &Plots, title: &str) -> Result<Vec<u8>, Error> {
+    let (width, height) = size(plots)?;
+    let mut pixels = vec![0; (width * height * 3) as usize];
+    {
+        let backend = BitMapBackend::with_buffer(&mut pixels, (width, height));
+        page(&backend.into_drawing_area(), plots, title).map_err(failed)?;
+    }
+    encode(&pixels, width, height).map_err(|error| Error::Draw(error.to_string()))
+}
+
+fn encode(pixels: &[u8], width: u32, height: u32) -> Result<Vec<u8>, png::EncodingError> {
+    let mut bytes = Vec::new();
+    let mut encoder = png::Encoder::new(&mut bytes, width, height);
+    encoder.set_color(png::ColorType::Rgb);
+    encoder.set_depth(png::BitDepth::Eight);
+    let mut writer = encoder.write_header()?;
+    writer.write_image_data(pixels)?;
+    writer.finish()?;
+    Ok(bytes)
+}
+
+fn failed(error: impl Cause) -> Error {
+    Error::Draw(error.to_string())
+}
+
+fn size(plots: &Plots) -> Result<(u32, u32), Error> {
+    match plots.devices.len().min(MOST_DEVICES) as u32 {
+        0 => Err(Error::Empty),
+        devices => Ok((WIDTH, devices * (HEADER + PANELS * PANEL) + 10)),
+    }
+}
+
+fn page<DB: DrawingBackend>(area: &Area<DB>, plots: &Plots, title: &str) -> Drawn<DB::ErrorType> {
+    look::register_font();
+    area.fill(&WHITE)?;
+    let mut rest = area.clone();
+    for device in plots.devices.iter().take(MOST_DEVICES) {
+        let (own, after) = rest.split_vertically(HEADER + PANELS * PANEL);
+        draw_device(&own, plots, device, title)?;
+        rest = after;
+    }
+    area.present()
+}
+
+fn draw_device<DB: DrawingBackend>(
+    area: &Area<DB>,
+    plots: &Plots,
+    device: &DevicePlots,
+    title: &str,
+) -> Drawn<DB::ErrorType> {
+    let (head, panels) = area.split_vertically(HEADER);
+    let name: String = device.device.chars().map(look::drawable).collect();
+    let title: String = title.chars().map(look::drawable).collect();
+    head.draw(&Text::new(name, (14, 12), look::font(24).color(&INK)))?;
+    let about = format!("{title}    {}", counts(device));
+    head.draw(&Text::new(about, (14, 42), look::font(14).color(&look::PALE_INK)))?;
+    let panels = panels.split_evenly((PANELS as usize, 1));
+    let [histogram, heat, reads, writes, requests, bytes] = panels.as_slice() else {
+        return Ok(());
+    };
+    latency::histogram(histogram, device)?;
+    latency::heat(heat, plots, device)?;
+    let range = activity::range(device);
+    activity::offsets(reads, plots, device, 0, range)?;
+    activity::offsets(writes, plots, device, 1, range)?;
+    activity::rates(requests, plots, device, activity::Rate::Requests)?;
+    activity::rates(bytes, plots, device, activity::Rate::Bytes)
+}
+
+fn counts(device: &DevicePlots) -> String {
+    let all = device.offsets.iter().zip(look::NAMES);
+    let counts: Vec<String> = all.map(|(points, name)| look::counted(points.all, name)).collect();
+    counts.join(", ")
+}
