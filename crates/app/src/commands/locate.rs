@@ -189,18 +189,21 @@ fn file(args: &Locate) -> Result<(), Stop> {
     if !args.json {
         writeln!(out, "{:>14}  {:>14}  {:>14}  DEVICE", "OFFSET", "BYTES", "SECTOR")?;
     }
-    for FileExtent { offset, bytes, sector } in &found.extents {
+    for FileExtent { offset, bytes, sector, unwritten } in &found.extents {
         let (number, reason) = (sector.as_ref().ok(), sector.as_ref().err());
         if args.json {
             let device = found.device.to_string_lossy();
             let (inode, start) = (found.inode, found.start);
             let line = json!({ "offset": offset, "bytes": bytes, "sector": number, "reason": reason,
+                "unwritten": unwritten,
                 "device": device, "device_start": start, "inode": inode });
             writeln!(out, "{line}")?;
             continue;
         }
         let sector = number.map_or("-".to_owned(), u64::to_string);
-        let reason = reason.map_or(String::new(), |reason| format!("  ({reason})"));
+        let reserved = unwritten.then(|| "reserved, not written".to_owned());
+        let remark = reason.cloned().or(reserved);
+        let reason = remark.map_or(String::new(), |remark| format!("  ({remark})"));
         writeln!(out, "{offset:>14}  {bytes:>14}  {sector:>14}  {device}{reason}")?;
     }
     out.flush()?;

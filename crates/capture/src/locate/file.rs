@@ -19,6 +19,8 @@ pub struct FileExtent {
     pub bytes: u64,
     /// The first sector (512 bytes) on the device; none where it cannot be told, with the reason.
     pub sector: Result<u64, String>,
+    /// Whether it is only reserved: it reads as zeroes, whatever the device holds.
+    pub unwritten: bool,
 }
 
 /// Where a file is.
@@ -63,6 +65,7 @@ pub fn file_extents(path: &Path) -> Result<FileExtents, Error> {
         offset: extent.offset,
         bytes: extent.length,
         sector: sector(extent),
+        unwritten: extent.unwritten,
     });
     let extents = extents.collect();
     Ok(FileExtents { start: start_of(&node), device: node, inode: about.ino(), extents })

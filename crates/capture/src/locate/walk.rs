@@ -30,6 +30,8 @@ pub struct Mapped {
     pub length: u64,
     /// Whether the bytes are stored compressed: then they take less room than `length`.
     pub compressed: bool,
+    /// Whether it is only reserved: it reads as zeroes, whatever the device holds.
+    pub unwritten: bool,
 }
 
 /// The extents of an open file, those that have an address.
@@ -43,6 +45,7 @@ pub(super) fn extents(file: &File) -> std::io::Result<Vec<Mapped>> {
                 address: extent.fe_physical,
                 length: extent.fe_length,
                 compressed: extent.fe_flags.contains(FiemapExtentFlags::ENCODED),
+                unwritten: extent.fe_flags.contains(FiemapExtentFlags::UNWRITTEN),
             });
         }
     }
