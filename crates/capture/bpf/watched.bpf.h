@@ -7,7 +7,7 @@
 
 static __always_inline u32 device_of(struct gendisk *disk)
 {
-	return (u32)disk->major << 20 | (u32)disk->first_minor;
+	return (u32)READ(disk, major) << 20 | (u32)READ(disk, first_minor);
 }
 
 static __always_inline bool is_watched(u32 device)

@@ -9,6 +9,7 @@ use crate::kernel::{self, Facts};
 use crate::plan::{PROBES, Plan, Wishes};
 use crate::session::Session;
 use crate::symbols::KernelSymbols;
+use iowhy_core::model::environment::Device;
 use iowhy_core::model::{Environment, Losses, Names};
 use iowhy_core::source::{Batch, Progress, Source};
 use rustix::thread::CapabilitySet;
@@ -37,6 +38,8 @@ pub struct Live {
     environment: Environment,
     stopped: bool,
     empty: bool,
+    /// Whether only some devices are watched.
+    limited: bool,
     cpu_before_ns: u64,
 }
 
@@ -54,6 +57,7 @@ impl Live {
             user_stacks: true,
             events: options.events,
         };
+        keep_watched(&mut environment, &wishes.devices);
         let facts = facts()?;
         let plan = Plan::new(&facts, &wishes);
         if let Some(probe) = plan.first_needed_missing() {
@@ -63,11 +67,20 @@ impl Live {
                 cause: "this kernel has no such tracepoint".to_owned(),
             });
         }
+        let limited = !wishes.devices.is_empty();
         let decoder = Decoder::new(&facts, &environment, options.arguments);
         let session = Session::begin(&plan, &facts, &wishes)?;
         environment.start_ns = system::now_ns();
         environment.limits = limits(&plan, &session, &facts);
-        Ok(Live { session, decoder, environment, stopped: false, empty: true, cpu_before_ns })
+        Ok(Live {
+            session,
+            decoder,
+            environment,
+            stopped: false,
+            empty: true,
+            limited,
+            cpu_before_ns,
+        })
     }
 
     /// Ends the watch; `why` stands in the recording. What is in the ring can still be read.
@@ -84,7 +97,7 @@ impl Live {
         self.environment.end_ns = system::now_ns();
         self.environment.ended_by = why.to_owned();
         self.environment.settings_end = system::settings();
-        devices::read_end(&mut self.environment.devices);
+        devices::read_end(&mut self.environment.devices, self.limited);
     }
 
     /// Whether the last look found no more than it could take: there is time to wait.
@@ -195,6 +208,27 @@ fn find_devices(wanted: &[String], environment: &Environment) -> Result<Vec<u32>
             })
         })
         .collect()
+}
+
+/// A watch of some devices keeps nothing of the others, nor of what is mounted from them.
+fn keep_watched(environment: &mut Environment, watched: &[u32]) {
+    if watched.is_empty() {
+        return;
+    }
+    let is_watched =
+        |device: &Device| watched.contains(&devices::number(device.major, device.minor));
+    let disks: Vec<String> =
+        environment.devices.iter().filter(|d| is_watched(d)).map(|d| d.name.clone()).collect();
+    environment.devices.retain(|device| {
+        is_watched(device) || device.partition_of.as_ref().is_some_and(|disk| disks.contains(disk))
+    });
+    let kept = &environment.devices;
+    environment.mounts.retain(|mount| {
+        kept.iter().any(|device| {
+            (device.major, device.minor) == (mount.major, mount.minor)
+                || mount.source.strip_prefix("/dev/") == Some(&device.name)
+        })
+    });
 }
 
 /// A sentence for each thing that this watch cannot see.

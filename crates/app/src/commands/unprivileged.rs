@@ -20,7 +20,7 @@ pub fn show(time: Duration) -> Result<(), Failure> {
     std::thread::sleep(time.min(LONGEST));
     environment.end_ns = system::now_ns();
     environment.finished = true;
-    devices::read_end(&mut environment.devices);
+    devices::read_end(&mut environment.devices, false);
     environment.limits.push(
         "no requests, processes, files or code paths: counters of the kernel only".to_owned(),
     );

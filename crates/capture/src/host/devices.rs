@@ -110,14 +110,16 @@ fn stat(path: &Path) -> Vec<u64> {
     text.split_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
 
-/// Adds the end of the watch to `devices`: what changed, came or went.
-pub fn read_end(devices: &mut Vec<Device>) {
+/// Adds the end of the watch to `devices`: what changed, came or went; with `known_only`, nothing
+/// of devices that are not among them.
+pub fn read_end(devices: &mut Vec<Device>, known_only: bool) {
     for now in read_all() {
         let known = devices.iter_mut().find(|device| {
             (device.major, device.minor, &device.name) == (now.major, now.minor, &now.name)
         });
         let device = match known {
             Some(device) => device,
+            None if known_only => continue,
             None => {
                 devices.push(Device {
                     in_flight_start: None,

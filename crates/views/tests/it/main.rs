@@ -2,6 +2,6 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic, in its helpers too")]
 
 mod json;
-mod scenes;
 mod plots;
+mod scenes;
 mod screens;

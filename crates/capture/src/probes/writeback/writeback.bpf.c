@@ -4,6 +4,7 @@
  * keeps the largest dirtiers of each inode for the request that will write it.
  */
 #include "owners.bpf.h"
+#include "watched.bpf.h"
 #include "who.bpf.h"
 
 /* Adds `bytes` to the task's account, or to that of all others. */
@@ -24,6 +25,19 @@ static __always_inline void charge(struct dirtiers *dirtiers, u32 tgid, u64 byte
 	count(COUNT_DIRTIERS_LUMPED);
 }
 
+/* A watch of some devices has no business with what happens on others. */
+static __always_inline bool is_on_watched_device(struct inode *inode)
+{
+	struct block_device *device;
+
+	if (!settings.device_count)
+		return true;
+	device = READ(READ(inode, i_sb), s_bdev);
+	if (!device)
+		return false;
+	return is_watched(device_of(READ(device, bd_disk)));
+}
+
 SEC("tp_btf/writeback_dirty_folio")
 int on_dirty(u64 *ctx)
 {
@@ -39,6 +53,8 @@ int on_dirty(u64 *ctx)
 	inode = READ(mapping, host);
 	/* A device's own pages are metadata, which nobody owns. */
 	if (!inode || READ(READ(inode, i_sb), s_magic) == BDEVFS_MAGIC)
+		return 0;
+	if (!is_on_watched_device(inode))
 		return 0;
 	key.address = number_of(inode);
 	key.number = READ(inode, i_ino);
