@@ -2,27 +2,10 @@
 
 use super::Decoder;
 use crate::wire::{self, wire_event};
+use iowhy_core::formats::blktrace::action::category;
 use iowhy_core::model::{Event, Names};
 use iowhy_core::source::Batch;
 use zerocopy::FromBytes;
-
-/// blktrace's categories (uapi/linux/blktrace_api.h, `enum blktrace_cat`).
-mod category {
-    pub const READ: u32 = 1 << 0;
-    pub const WRITE: u32 = 1 << 1;
-    pub const FLUSH: u32 = 1 << 2;
-    pub const SYNC: u32 = 1 << 3;
-    pub const QUEUE: u32 = 1 << 4;
-    pub const REQUEUE: u32 = 1 << 5;
-    pub const ISSUE: u32 = 1 << 6;
-    pub const COMPLETE: u32 = 1 << 7;
-    pub const FS: u32 = 1 << 8;
-    pub const PC: u32 = 1 << 9;
-    pub const AHEAD: u32 = 1 << 11;
-    pub const META: u32 = 1 << 12;
-    pub const DISCARD: u32 = 1 << 13;
-    pub const FUA: u32 = 1 << 15;
-}
 
 impl Decoder {
     /// Adds a `wire_event`.

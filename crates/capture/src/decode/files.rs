@@ -36,24 +36,10 @@ pub struct File {
     pub deleted: bool,
 }
 
-/// A process that had a file open for writing when the watch began.
-#[derive(Clone, Debug)]
-pub struct Writer {
-    /// The file system's device, major << 20 | minor.
-    pub device: u32,
-    /// The inode's number.
-    pub inode: u64,
-    /// The process.
-    pub pid: u32,
-    /// Its name.
-    pub process: String,
-}
-
 /// Files by inode.
 #[derive(Debug, Default)]
 pub struct Files {
     known: FxHashMap<Key, File>,
-    writers: FxHashMap<(u32, u64), String>,
     refused: u64,
 }
 
@@ -91,23 +77,6 @@ impl Files {
     /// The file that is this inode.
     pub fn get(&self, inode: &wire::wire_inode) -> Option<File> {
         self.known.get(&key(inode)).copied()
-    }
-
-    /// Remembers who had which files open for writing.
-    pub fn set_writers(&mut self, writers: Vec<Writer>) {
-        for writer in writers {
-            let text = self.writers.entry((writer.device, writer.inode)).or_default();
-            // Two names are a hint, ten are noise.
-            if text.matches(", ").count() < 2 {
-                let comma = if text.is_empty() { "" } else { ", " };
-                text.push_str(&format!("{comma}{} ({})", writer.process, writer.pid));
-            }
-        }
-    }
-
-    /// Who had the inode open for writing when the watch began.
-    pub fn writer(&self, inode: &wire::wire_inode) -> Option<&str> {
-        self.writers.get(&(inode.device, inode.number)).map(String::as_str)
     }
 
     /// Adds what was refused.

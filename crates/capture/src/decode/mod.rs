@@ -72,11 +72,6 @@ impl Decoder {
         }
     }
 
-    /// Files that were open for writing when the watch began: hints for pages dirtied before it.
-    pub fn set_writers(&mut self, writers: Vec<files::Writer>) {
-        self.files.set_writers(writers);
-    }
-
     /// Adds what one record says to `batch`.
     pub fn record(&mut self, bytes: &[u8], batch: &mut Batch, names: &mut Names) {
         let kind = u32::read_from_prefix(bytes).map_or(0, |(kind, _)| kind);

@@ -262,29 +262,26 @@ impl Decoder {
             });
         }
         if rest > 0 {
-            let reason = self.no_dirtier(part, owners.other_bytes);
+            let reason = no_dirtier(owners.other_bytes);
             batch.parts.push(RequestPart {
                 bytes: rest,
                 owner_pid: None,
                 owner: None,
                 owner_cgroup: None,
                 owner_share: Some(rest as f64 / filled.bytes.max(1) as f64),
-                owner_reason: Some(names.intern(&reason)),
+                owner_reason: Some(names.intern(reason)),
                 ..filled
             });
         }
     }
+}
 
-    fn no_dirtier(&self, part: &wire_part, others: u64) -> String {
-        if others > 0 {
-            return "dirtied by more processes than iowhy tells apart".to_owned();
-        }
-        match self.files.writer(&part.inode) {
-            Some(writer) => {
-                format!("dirtied before the watch; hint: open for writing by {writer}")
-            }
-            None => "dirtied before the watch".to_owned(),
-        }
+/// Why nobody is named for bytes that were dirtied in the page cache.
+fn no_dirtier(others: u64) -> &'static str {
+    if others > 0 {
+        "dirtied by more processes than iowhy tells apart"
+    } else {
+        "dirtied before the watch"
     }
 }
 
