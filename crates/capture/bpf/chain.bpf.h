@@ -100,23 +100,34 @@ static __always_inline struct wire_request *begin_late(struct request *rq, u64 n
 	return r;
 }
 
+/*
+ * Takes over into the request of `head` what is known of a bio that was merged into it. This and
+ * the other functions here that loops call are global ones: the verifier looks at each once, not
+ * once for each turn of each loop.
+ */
+__noinline int adopt_bio(u64 head, u64 key)
+{
+	struct wire_request *r = find_request(head), *other = find_request(key);
+
+	if (!r || !other)
+		return 0;
+	if (other->queue_ns && (!r->queue_ns || other->queue_ns < r->queue_ns))
+		r->queue_ns = other->queue_ns;
+	if (other->get_ns && (!r->get_ns || other->get_ns < r->get_ns))
+		r->get_ns = other->get_ns;
+	if (other->insert_ns && (!r->insert_ns || other->insert_ns < r->insert_ns))
+		r->insert_ns = other->insert_ns;
+	return 0;
+}
+
 /* Takes over what is known of the bios that were merged into `r`'s request. */
 static __always_inline void adopt_bios(struct wire_request *r, struct bio *head)
 {
-	u64 key = number_of(READ(head, bi_next));
+	u64 first = number_of(head), key = number_of(READ(head, bi_next));
 	u32 bios = 1;
 
 	for (; key && bios < MAX_BIOS; bios++) {
-		struct wire_request *other = find_request(key);
-
-		if (other) {
-			if (other->queue_ns && (!r->queue_ns || other->queue_ns < r->queue_ns))
-				r->queue_ns = other->queue_ns;
-			if (other->get_ns && (!r->get_ns || other->get_ns < r->get_ns))
-				r->get_ns = other->get_ns;
-			if (other->insert_ns && (!r->insert_ns || other->insert_ns < r->insert_ns))
-				r->insert_ns = other->insert_ns;
-		}
+		adopt_bio(first, key);
 		key = number_of(READ((struct bio *)key, bi_next));
 	}
 	r->bios = bios;
@@ -185,11 +196,7 @@ static __always_inline void add_part(struct parts *parts, struct wire_part *part
 	r->parts = count_now + 1;
 }
 
-/*
- * Adds up to `bytes` of the folio that `page` is in, from `offset` in the page on; returns how many.
- * This and what follows are global functions: the verifier looks at each once, not once for each
- * turn of each loop.
- */
+/* Adds up to `bytes` of the folio that `page` is in, from `offset` in the page on; returns how many. */
 __noinline int add_folio(u64 page, u32 offset, u32 bytes)
 {
 	union room *room = room_of(ROOM_COMPLETE);
@@ -292,16 +299,16 @@ __noinline int emit_part_owners(u32 place)
 	return 0;
 }
 
-/* Sends a request with every file and owner of its bios, and forgets the bios. */
-static __noinline void emit_with_parts(struct wire_request *r, struct bio *head)
+/* Sends the request whose first bio is `key` with every file and owner, and forgets its bios. */
+__noinline int emit_with_parts(u64 key)
 {
+	struct wire_request *r = find_request(key);
 	union room *room = room_of(ROOM_COMPLETE);
 	struct parts *parts;
-	u64 key = number_of(head);
 	u32 i, size;
 
-	if (!room)
-		return;
+	if (!r || !room)
+		return 0;
 	parts = (struct parts *)&room->parts;
 	parts->request = *r;
 	parts->request.parts = 0;
@@ -318,24 +325,39 @@ static __noinline void emit_with_parts(struct wire_request *r, struct bio *head)
 	if (size > sizeof(*parts))
 		size = sizeof(*parts);
 	emit(parts, size, COUNT_RING_FULL_REQUEST);
+	return 0;
 }
 
 /* Sends what has ended, and forgets it. */
-static __always_inline void finish(struct wire_request *r, u64 key, struct bio *head)
+static __always_inline void finish(struct wire_request *r, u64 key)
 {
 	if (is_plain(r)) {
 		emit(r, sizeof(*r), COUNT_RING_FULL_REQUEST);
 		remove_request(key);
 	} else {
-		emit_with_parts(r, head);
+		emit_with_parts(key);
 	}
 }
 
-/* The request goes on after `done` bytes: what is known moves to the bio that is then its head. */
-static __noinline void go_on(struct wire_request *r, struct bio *head, u32 done)
+/* What is known under `old` is from now on under `key`. */
+__noinline int move_request(u64 old, u64 key)
 {
-	u64 old = number_of(head), key = old;
+	struct wire_request *r = find_request(old);
 	struct wire_request *moved;
+
+	if (!r)
+		return 0;
+	moved = add_request(key);
+	if (moved)
+		*moved = *r;
+	remove_request(old);
+	return 0;
+}
+
+/* A request goes on after `done` bytes: what is known moves to the bio that is then its head. */
+__noinline int go_on(u64 old, u32 done)
+{
+	u64 key = old;
 	u32 i;
 
 	for (i = 0; key && i < MAX_BIOS; i++) {
@@ -346,12 +368,9 @@ static __noinline void go_on(struct wire_request *r, struct bio *head, u32 done)
 		done -= size;
 		key = number_of(READ((struct bio *)key, bi_next));
 	}
-	if (!key || key == old)
-		return;
-	moved = add_request(key);
-	if (moved)
-		*moved = *r;
-	remove_request(old);
+	if (key && key != old)
+		move_request(old, key);
+	return 0;
 }
 
 static __always_inline void complete_request(struct wire_request *r, struct request *rq, int status,
@@ -361,7 +380,7 @@ static __always_inline void complete_request(struct wire_request *r, struct requ
 	u64 key = key_of(rq);
 
 	if (head && done && done < rq->__data_len && !status) {
-		go_on(r, head, done);
+		go_on(key, done);
 		return;
 	}
 	if (done && is_flush_sequence(rq))
@@ -376,7 +395,7 @@ static __always_inline void complete_request(struct wire_request *r, struct requ
 	}
 	r->complete_ns = now;
 	r->status = status;
-	finish(r, key, head);
+	finish(r, key);
 }
 
 #endif

@@ -26,25 +26,45 @@ static __always_inline u32 end_io_of(u64 address)
 	return END_IO_UNKNOWN;
 }
 
-/* Sends the file's path, once. `dentry` may be null: then a name of the inode is taken. */
-static __noinline void see_file(u64 inode_address, u64 dentry_address, struct wire_inode *id, u32 level)
+/* Fills in which inode this is; false where it is none. */
+static __always_inline bool identify(struct inode *inode, struct wire_inode *id)
+{
+	if (!inode)
+		return false;
+	id->address = number_of(inode);
+	id->number = READ(inode, i_ino);
+	id->generation = READ(inode, i_generation);
+	id->device = READ(READ(inode, i_sb), s_dev);
+	return true;
+}
+
+/*
+ * Sends the file's path, once. `dentry` may be null: then a name of the inode is taken. A global
+ * function, as all that loop: the verifier looks at each once, not once on each way to each caller.
+ */
+__noinline int see_file(u64 inode_address, u64 dentry_address, u32 level)
 {
 	struct inode *inode = (struct inode *)inode_address;
 	struct dentry *dentry = (struct dentry *)dentry_address;
-	u64 check = id->number ^ ((u64)id->generation << 32);
-	struct seen *slot = seen_slot(&seen_files, inode_address);
+	struct wire_inode id = {};
 	struct wire_file *file;
+	struct seen *slot;
 	union room *room;
+	u64 check;
 	int depth;
 
+	if (!identify(inode, &id))
+		return 0;
+	check = id.number ^ ((u64)id.generation << 32);
+	slot = seen_slot(&seen_files, inode_address);
 	if (is_seen(slot, inode_address, check))
-		return;
+		return 0;
 	room = room_of(level);
 	if (!room)
-		return;
+		return 0;
 	file = &room->file;
 	file->kind = WIRE_FILE;
-	file->inode = *id;
+	file->inode = id;
 	file->magic = READ(READ(inode, i_sb), s_magic);
 	file->deleted = READ(inode, i_nlink) == 0;
 	clear_names(&file->names);
@@ -67,18 +87,7 @@ static __noinline void see_file(u64 inode_address, u64 dentry_address, struct wi
 		count(COUNT_PATH_CUT);
 	if (emit(file, NAMED_SIZE(struct wire_file, file), COUNT_RING_FULL_DETAIL))
 		mark_seen(slot, inode_address, check);
-}
-
-/* Fills in which inode this is; false where it is none. */
-static __always_inline bool identify(struct inode *inode, struct wire_inode *id)
-{
-	if (!inode)
-		return false;
-	id->address = number_of(inode);
-	id->number = READ(inode, i_ino);
-	id->generation = READ(inode, i_generation);
-	id->device = READ(READ(inode, i_sb), s_dev);
-	return true;
+	return 0;
 }
 
 /* A direct I/O through iomap: the open file, and the request of a loop device it may serve. */
@@ -90,7 +99,7 @@ static __always_inline u32 find_direct(struct wire_request *r, struct kiocb *ioc
 	if (!identify(inode, &r->part.inode))
 		return FOUND_NOT;
 	r->part.offset = READ(iocb, ki_pos) + before;
-	see_file(number_of(inode), number_of(READ(file, f_path.dentry)), &r->part.inode, ROOM_SUBMIT);
+	see_file(number_of(inode), number_of(READ(file, f_path.dentry)), ROOM_SUBMIT);
 	return FOUND_DIRECT;
 }
 
@@ -163,7 +172,7 @@ static __always_inline u32 find_pages(struct bio *bio, struct wire_request *r, u
 	r->part.offset += first.bv_offset;
 	if (!vecs || ((vecs > 1 || first.bv_len > 1U << settings.page_shift) && !is_one_run(bio, r, vecs)))
 		r->flags |= REQUEST_EXTENTS;
-	see_file(number_of(inode), 0, &r->part.inode, ROOM_SUBMIT);
+	see_file(number_of(inode), 0, ROOM_SUBMIT);
 	return found;
 }
 
@@ -184,7 +193,7 @@ static __always_inline u32 find_btrfs(struct bio *bio, struct wire_request *r, u
 	r->flags &= ~REQUEST_EXTENTS;
 	r->part.inode = id;
 	r->part.offset = BPF_CORE_READ(bbio, file_offset);
-	see_file(inode, 0, &id, ROOM_SUBMIT);
+	see_file(inode, 0, ROOM_SUBMIT);
 	return FOUND_BTRFS;
 }
 

@@ -14,7 +14,7 @@
 SEEN_MAP(seen_tasks);
 SEEN_MAP(seen_cgroups);
 
-static __noinline void see_cgroup(u64 node, u64 id, u32 level)
+__noinline int see_cgroup(u64 node, u64 id, u32 level)
 {
 	struct kernfs_node *kn = (struct kernfs_node *)node;
 	struct seen *slot = seen_slot(&seen_cgroups, id);
@@ -23,10 +23,10 @@ static __noinline void see_cgroup(u64 node, u64 id, u32 level)
 	int depth;
 
 	if (is_seen(slot, id, node))
-		return;
+		return 0;
 	room = room_of(level);
 	if (!room)
-		return;
+		return 0;
 	record = &room->cgroup;
 	record->kind = WIRE_CGROUP;
 	record->padding = 0;
@@ -45,6 +45,7 @@ static __noinline void see_cgroup(u64 node, u64 id, u32 level)
 		count(COUNT_PATH_CUT);
 	if (emit(record, NAMED_SIZE(struct wire_cgroup, record), COUNT_RING_FULL_DETAIL))
 		mark_seen(slot, id, node);
+	return 0;
 }
 
 /* The task's cgroup: v2's where there is one hierarchy, else v1's blkio. */
@@ -71,7 +72,7 @@ static __always_inline u64 task_cgroup(struct task_struct *task, u32 level)
 }
 
 /* Sends who `task` is, once. */
-static __noinline void see_task(u64 task_address, u32 level)
+__noinline int see_task(u64 task_address, u32 level)
 {
 	struct task_struct *task = (struct task_struct *)task_address;
 	u32 tid = READ(task, pid), tgid = READ(task, tgid);
@@ -89,16 +90,15 @@ static __noinline void see_task(u64 task_address, u32 level)
 	bpf_probe_read_kernel(comm, sizeof(comm), task->comm);
 	check ^= comm[0] ^ (comm[1] << 1);
 	if (is_seen(slot, ((u64)tgid << 32) | tid, check))
-		return;
+		return 0;
 	leader = READ(task, group_leader);
 	exe = READ(READ(task, mm), exe_file);
 	if (exe && identify(READ(exe, f_inode), &executable))
-		see_file(executable.address, number_of(READ(exe, f_path.dentry)), &executable,
-			 level);
+		see_file(executable.address, number_of(READ(exe, f_path.dentry)), level);
 	cgroup = task_cgroup(task, level);
 	room = room_of(level);
 	if (!room)
-		return;
+		return 0;
 	record = &room->task;
 	record->kind = WIRE_TASK;
 	record->tgid = tgid;
@@ -113,6 +113,7 @@ static __noinline void see_task(u64 task_address, u32 level)
 	BPF_CORE_READ_INTO(&record->thread, task, comm);
 	if (emit(record, sizeof(*record), COUNT_RING_FULL_DETAIL))
 		mark_seen(slot, ((u64)tgid << 32) | tid, check);
+	return 0;
 }
 
 /* Stacks are taken of every request while few come, of one in `stride` above. */

@@ -7,12 +7,14 @@ use crate::error::Error;
 use crate::host::{devices, mounts::Mounts, own, system};
 use crate::kernel::{self, Facts};
 use crate::plan::{PROBES, Plan, Wishes};
-use crate::session::Session;
+use crate::session::{END_NOT_SEEN, Session};
 use crate::symbols::KernelSymbols;
+use crate::wire;
 use iowhy_core::model::environment::Device;
 use iowhy_core::model::{Environment, Losses, Names};
 use iowhy_core::source::{Batch, Progress, Source};
 use rustix::thread::CapabilitySet;
+use zerocopy::FromBytes;
 
 /// Records decoded at a time: few enough that their rows are still in the CPU's cache when they
 /// are taken on.
@@ -40,6 +42,7 @@ pub struct Live {
     empty: bool,
     /// Whether only some devices are watched.
     limited: bool,
+    idle: Idle,
     cpu_before_ns: u64,
 }
 
@@ -79,6 +82,7 @@ impl Live {
             stopped: false,
             empty: true,
             limited,
+            idle: Idle::default(),
             cpu_before_ns,
         })
     }
@@ -89,6 +93,7 @@ impl Live {
             return;
         }
         self.stopped = true;
+        self.idle = Idle::now();
         self.session.losses(&mut self.environment.losses);
         self.environment.cost.map_bytes = self.session.map_bytes();
         let spent: u64 = self.session.programs().iter().map(|program| program.run_time_ns).sum();
@@ -116,8 +121,17 @@ impl Live {
     }
 
     fn finish(&mut self, batch: &mut Batch, names: &mut Names) {
-        let decoder = &mut self.decoder;
-        self.session.under_way(|record| decoder.record(record, batch, names));
+        let (decoder, idle) = (&mut self.decoder, &self.idle);
+        let mut unseen = 0;
+        self.session.under_way(|record| {
+            if idle.has_ended(record) {
+                unseen += 1;
+            } else {
+                decoder.record(record, batch, names);
+            }
+        });
+        let (place, meaning) = END_NOT_SEEN;
+        self.environment.losses.add(place, unseen, meaning, true);
         self.decoder.losses(names, &mut self.environment.losses);
         let cost = &mut self.environment.cost;
         cost.cpus = self.environment.cpus;
@@ -149,6 +163,28 @@ impl Source for Live {
 
     fn environment(&self) -> &Environment {
         &self.environment
+    }
+}
+
+/// Disks that had nothing in flight at one moment near the end of the watch. What was issued to
+/// them before it has ended, seen or not: without this a missed end would look like a hung disk.
+#[derive(Default)]
+struct Idle {
+    at_ns: u64,
+    disks: Vec<u32>,
+}
+
+impl Idle {
+    fn now() -> Idle {
+        let at_ns = system::now_ns();
+        Idle { at_ns, disks: devices::idle() }
+    }
+
+    fn has_ended(&self, record: &[u8]) -> bool {
+        let Ok((request, _)) = wire::wire_request::read_from_prefix(record) else { return false };
+        // The kernel does not count the flushes that it makes itself.
+        let counted = request.bytes > 0 && (1..self.at_ns).contains(&request.issue_ns);
+        counted && self.disks.contains(&request.device)
     }
 }
 

@@ -208,6 +208,9 @@ impl Session {
     }
 }
 
+/// The place and the meaning of the loss of a request that ended unseen.
+pub const END_NOT_SEEN: (&str, &str) = ("ends", "requests whose end was not seen");
+
 /// What the programs count on their own: counter, place, meaning, whether requests are missing.
 const COUNTERS: &[(wire::wire_counter, &str, &str, bool)] = &[
     (wire::COUNT_RING_FULL_REQUEST, "ring", "requests that found no room in the ring", true),
@@ -224,7 +227,7 @@ const COUNTERS: &[(wire::wire_counter, &str, &str, bool)] = &[
         false,
     ),
     (wire::COUNT_MAP_FULL, "under_way", "requests beyond those that iowhy follows at once", true),
-    (wire::COUNT_END_MISSED, "ends", "requests whose end was not seen", true),
+    (wire::COUNT_END_MISSED, END_NOT_SEEN.0, END_NOT_SEEN.1, true),
     (wire::COUNT_STACK_FAILED, "stack_samples", "stacks that the kernel could not take", false),
     (
         wire::COUNT_PARTS_LUMPED,

@@ -64,16 +64,15 @@ fn read_disk(path: &Path) -> Vec<Device> {
 }
 
 fn read_device(path: &Path, disk: Option<&str>) -> Option<Device> {
-    let text = read_text(path.join("dev"))?;
-    let (major, minor) = text.split_once(':')?;
+    let (major, minor) = numbers_of(path)?;
     let backing_file = read_text(path.join("loop/backing_file"));
     let slaves = directories(&path.join("slaves"));
     let below = slaves.iter().filter_map(|slave| name(slave));
     let below = below.chain(backing_file.as_deref().and_then(device_under)).collect();
     Some(Device {
         name: name(path)?,
-        major: major.parse().ok()?,
-        minor: minor.parse().ok()?,
+        major,
+        minor,
         partition_of: disk.map(str::to_owned),
         bytes: read_number(path.join("size")).unwrap_or(0) * 512,
         model: read_text(path.join("device/model")).map(|model| model.trim().to_owned()),
@@ -103,6 +102,25 @@ fn in_flight(path: &Path) -> Option<(u64, u64)> {
     let text = read_text(path.join("inflight"))?;
     let mut numbers = text.split_whitespace().filter_map(|word| word.parse().ok());
     Some((numbers.next()?, numbers.next()?))
+}
+
+/// Disks, by number, of which the kernel counts no request at this moment. Those of which it counts
+/// none at all (no requests, `iostats` off) are not among them.
+pub fn idle() -> Vec<u32> {
+    let is_idle = |disk: &PathBuf| {
+        disk.join("mq").exists()
+            && read_number(disk.join("queue/iostats")) == Some(1)
+            && in_flight(disk) == Some((0, 0))
+    };
+    let disks = directories(Path::new("/sys/block"));
+    let idle = disks.iter().filter(|disk| is_idle(disk)).filter_map(|disk| numbers_of(disk));
+    idle.map(|(major, minor)| number(major, minor)).collect()
+}
+
+fn numbers_of(path: &Path) -> Option<(u32, u32)> {
+    let text = read_text(path.join("dev"))?;
+    let (major, minor) = text.split_once(':')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
 fn stat(path: &Path) -> Vec<u64> {

@@ -219,7 +219,7 @@ int on_bio_complete(u64 *ctx)
 	r->complete_ns = bpf_ktime_get_ns();
 	r->status = bio->bi_status;
 	r->flags |= REQUEST_BIO_BASED;
-	finish(r, key, bio);
+	finish(r, key);
 	return 0;
 }
 
