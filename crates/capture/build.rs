@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 /// The probe groups: `src/probes/NAME/NAME.bpf.c` becomes `NAME.bpf.o`.
-const GROUPS: &[&str] = &["block", "writeback", "events"];
+const GROUPS: &[&str] = &["block", "writeback", "events", "snapshot"];
 
 fn main() -> Result<(), Box<dyn Error>> {
     let out = PathBuf::from(env::var("OUT_DIR")?);

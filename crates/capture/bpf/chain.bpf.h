@@ -151,6 +151,8 @@ static __always_inline void adopt_request(struct wire_request *r, struct request
 	r->sector = rq->__sector;
 	r->bytes = rq->__data_len;
 	r->operation = rq->cmd_flags;
+	if (r->operation & (REQ_BIT(__REQ_PREFLUSH) | REQ_BIT(__REQ_FUA)))
+		r->flags |= REQUEST_FLUSHED;
 	if (head->bi_next)
 		adopt_bios(r, head);
 	else

@@ -75,6 +75,9 @@ static __always_inline u64 number_of(const void *pointer)
 #define BIO_ARGUMENT(ctx, place) \
 	(settings.bio_events_have_queue ? ARGUMENT(ctx, (place) + 1) : ARGUMENT(ctx, place))
 
+/* A flag of a request or bio by its name. */
+#define REQ_BIT(name) (1U << bpf_core_enum_value(enum req_flag_bits, name))
+
 static __always_inline struct request *request_argument(u64 *ctx)
 {
 	return (struct request *)RQ_ARGUMENT(ctx, 0);

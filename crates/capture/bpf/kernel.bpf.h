@@ -97,6 +97,7 @@ struct blkcg_gq {
 struct gendisk {
 	int major;
 	int first_minor;
+	struct request_queue *queue;
 };
 
 struct block_device {
@@ -108,6 +109,7 @@ struct super_block {
 	u32 s_dev;
 	unsigned long s_magic;
 	struct block_device *s_bdev;
+	struct list_head s_inodes;
 };
 
 struct inode {
@@ -118,6 +120,12 @@ struct inode {
 	unsigned int i_nlink;
 	u32 i_generation;
 	struct hlist_head i_dentry;
+	struct list_head i_sb_list;
+};
+
+struct bdev_inode {
+	struct block_device bdev;
+	struct inode vfs_inode;
 };
 
 struct address_space {
@@ -142,6 +150,16 @@ struct file {
 	struct inode *f_inode;
 	struct address_space *f_mapping;
 	unsigned int f_flags;
+	unsigned int f_mode;
+};
+
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+
+struct files_struct {
+	struct fdtable *fdt;
 };
 
 struct kiocb {
@@ -217,18 +235,35 @@ struct loop_cmd {
 	struct kiocb iocb;
 };
 
+struct blk_mq_tags {
+	unsigned int nr_tags;
+	struct request **rqs;
+};
+
+struct blk_mq_tag_set {
+	unsigned int nr_hw_queues;
+	struct blk_mq_tags **tags;
+};
+
 struct request_queue {
 	struct gendisk *disk;
+	struct blk_mq_tag_set *tag_set;
+};
+
+enum mq_rq_state {
+	MQ_RQ_IN_FLIGHT = 1,
 };
 
 struct request {
 	struct request_queue *q;
+	enum mq_rq_state state;
 	u32 cmd_flags;
 	u32 rq_flags;
 	unsigned int __data_len;
 	u64 __sector;
 	struct bio *bio;
 	u64 start_time_ns;
+	u64 io_start_time_ns;
 	struct gendisk *rq_disk; /* 5.10 */
 };
 
@@ -258,6 +293,21 @@ struct task_struct {
 	struct cred *cred;
 	char comm[16];
 	struct css_set *cgroups;
+	struct files_struct *files;
+};
+
+struct seq_file {
+	void *private;
+};
+
+struct bpf_iter_meta {
+	struct seq_file *seq;
+};
+
+struct bpf_iter__task_file {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+	struct file *file;
 };
 
 #pragma clang attribute pop
@@ -277,6 +327,7 @@ enum pageflags {
 
 enum req_flag_bits {
 	__REQ_META = 12,
+	__REQ_FUA = 17,
 	__REQ_PREFLUSH = 18,
 };
 

@@ -30,7 +30,34 @@ struct {
 } overflow SEC(".maps");
 
 /* How many requests the hash map holds; a hint that is never too low for long. */
-static s64 overflowed;
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, s64);
+} overflowed SEC(".maps");
+
+static __always_inline s64 *overflow_count(void)
+{
+	u32 zero = 0;
+
+	return bpf_map_lookup_elem(&overflowed, &zero);
+}
+
+static __always_inline bool has_overflowed(void)
+{
+	s64 *held = overflow_count();
+
+	return held && *held > 0;
+}
+
+static __always_inline void add_to_overflow_count(s64 change)
+{
+	s64 *held = overflow_count();
+
+	if (held)
+		__sync_fetch_and_add(held, change);
+}
 
 static __always_inline u32 slot_of(u64 key)
 {
@@ -60,7 +87,7 @@ static __always_inline struct wire_request *find_request(u64 key)
 	slot = slot_at(place ^ 1);
 	if (slot && slot->key == key)
 		return &slot->request;
-	if (overflowed > 0)
+	if (has_overflowed())
 		return find_overflowed(key);
 	return NULL;
 }
@@ -78,7 +105,7 @@ static __noinline struct wire_request *add_overflowed(u64 key)
 		count(COUNT_MAP_FULL);
 		return NULL;
 	}
-	__sync_fetch_and_add(&overflowed, 1);
+	add_to_overflow_count(1);
 	slot = bpf_map_lookup_elem(&overflow, &key);
 	if (!slot)
 		return NULL;
@@ -128,8 +155,8 @@ static __always_inline void remove_request(u64 key)
 		__sync_lock_test_and_set(&slot->key, 0);
 		return;
 	}
-	if (overflowed > 0 && bpf_map_delete_elem(&overflow, &key) == 0)
-		__sync_fetch_and_add(&overflowed, -1);
+	if (has_overflowed() && bpf_map_delete_elem(&overflow, &key) == 0)
+		add_to_overflow_count(-1);
 }
 
 #endif

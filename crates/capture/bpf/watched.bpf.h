@@ -22,6 +22,30 @@ static __always_inline bool is_watched(u32 device)
 	return false;
 }
 
+#define BTRFS_SUPER_MAGIC 0x9123683e
+
+/* btrfs spreads over several devices and names none. */
+static __always_inline bool is_on_block_device(struct inode *inode)
+{
+	struct super_block *sb = READ(inode, i_sb);
+
+	return READ(sb, s_bdev) || READ(sb, s_magic) == BTRFS_SUPER_MAGIC;
+}
+
+/* A watch of some devices has no business with what happens on others. */
+static __always_inline bool is_on_watched_device(struct inode *inode)
+{
+	struct block_device *device;
+
+	if (!settings.device_count)
+		return true;
+	device = READ(READ(inode, i_sb), s_bdev);
+	/* Which of its devices btrfs will write to shows when it does. */
+	if (!device)
+		return is_on_block_device(inode);
+	return is_watched(device_of(READ(device, bd_disk)));
+}
+
 /* A driver's command, not a file system's. */
 static __always_inline bool is_passthrough(u32 operation)
 {

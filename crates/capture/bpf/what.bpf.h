@@ -240,7 +240,7 @@ static __always_inline u32 find_file(struct bio *bio, struct wire_request *r, st
 	}
 	if (end_io == END_IO_XFS_LOG)
 		return FOUND_JOURNAL;
-	if (r->operation & (1ULL << bpf_core_enum_value(enum req_flag_bits, __REQ_META)))
+	if (r->operation & REQ_BIT(__REQ_META))
 		return FOUND_METADATA;
 	switch (end_io) {
 	case END_IO_XFS_BUF:

@@ -14,6 +14,7 @@
 #define WIRE_MAX_OWNERS 4   /* dirtiers kept for an inode */
 #define WIRE_KERNEL_FRAMES 48
 #define WIRE_USER_FRAMES 64
+#define WIRE_TAGS_AT_ONCE 256
 #define WIRE_MAX_DEVICES 16 /* devices that a watch can be limited to */
 
 /* The kind stands first in every record. */
@@ -131,6 +132,8 @@ enum wire_request_flag {
 	REQUEST_KERNEL_THREAD = 32, /* queued by a kernel thread */
 	REQUEST_EXTENTS = 64,	   /* its pages are not one run of the file */
 	REQUEST_WORKER_FOR = 128,  /* queued by a worker; tgid and tid are those it worked for */
+	REQUEST_FLUSHED = 256,	   /* the flush machinery may hold it before or after the device */
+	REQUEST_AT_DEVICE = 512,   /* the kernel held it to be in flight when the watch ended */
 };
 
 /* An inode, as far as it can be told apart for the length of a watch. */
@@ -179,6 +182,23 @@ struct wire_request {
 	unsigned short requeues;
 	unsigned short bios;
 	struct wire_part part;
+};
+
+/* What a look at requests in flight is to look at, and what for: the program's arguments. */
+struct wire_look {
+	unsigned long long anchor; /* a descriptor of a file on any block device */
+	unsigned long long device; /* of the requests */
+	unsigned long long queue;  /* which of its hardware queues */
+	unsigned long long first;  /* tag to begin at; WIRE_TAGS_AT_ONCE are looked at */
+	unsigned long long at_end; /* 0: add requests that are not known; 1: mark those that are */
+};
+
+/* A file that a process holds open for writing. */
+struct wire_writer {
+	struct wire_inode inode;
+	unsigned int tgid;
+	unsigned int padding;
+	char process[WIRE_COMM_LEN];
 };
 
 /* A place in the table of what is under way. */

@@ -7,6 +7,7 @@
 //! | [`kernel`] | facts about this kernel, asked once |
 //! | [`plan`] | which probes, from facts and wishes: pure |
 //! | [`session`] | load, attach, read the ring, count what was lost |
+//! | [`snapshot`] | what is there already when a watch begins, and still when it ends |
 //! | [`decode`] | wire records become the model's nouns |
 //! | [`host`] | devices, mounts, settings, users, as /proc and /sys tell them |
 //! | [`survey`] | what this machine lets iowhy see |
@@ -24,6 +25,7 @@ pub mod live;
 pub mod locate;
 pub mod plan;
 pub mod session;
+pub mod snapshot;
 pub mod survey;
 pub mod symbols;
 mod wire;

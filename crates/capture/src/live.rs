@@ -8,13 +8,12 @@ use crate::host::{devices, mounts::Mounts, own, system};
 use crate::kernel::{self, Facts};
 use crate::plan::{PROBES, Plan, Wishes};
 use crate::session::{END_NOT_SEEN, Session};
+use crate::snapshot::{InFlight, LookedAt, Writers};
 use crate::symbols::KernelSymbols;
-use crate::wire;
 use iowhy_core::model::environment::Device;
 use iowhy_core::model::{Environment, Losses, Names};
 use iowhy_core::source::{Batch, Progress, Source};
 use rustix::thread::CapabilitySet;
-use zerocopy::FromBytes;
 
 /// Records decoded at a time: few enough that their rows are still in the CPU's cache when they
 /// are taken on.
@@ -42,7 +41,8 @@ pub struct Live {
     empty: bool,
     /// Whether only some devices are watched.
     limited: bool,
-    idle: Idle,
+    in_flight: InFlight,
+    at_end: LookedAt,
     cpu_before_ns: u64,
 }
 
@@ -60,21 +60,24 @@ impl Live {
             user_stacks: true,
             events: options.events,
         };
+        let in_flight = InFlight::of(&wishes.devices, &environment.mounts);
         keep_watched(&mut environment, &wishes.devices);
         let facts = facts()?;
         let plan = Plan::new(&facts, &wishes);
         if let Some(probe) = plan.first_needed_missing() {
             return Err(Error::Kernel {
                 verb: "attach",
-                object: probe.tracepoint.to_owned(),
+                object: probe.tracepoint.unwrap_or(probe.program).to_owned(),
                 cause: "this kernel has no such tracepoint".to_owned(),
             });
         }
         let limited = !wishes.devices.is_empty();
-        let decoder = Decoder::new(&facts, &environment, options.arguments);
+        let mut decoder = Decoder::new(&facts, &environment, options.arguments);
         let session = Session::begin(&plan, &facts, &wishes)?;
         environment.start_ns = system::now_ns();
-        environment.limits = limits(&plan, &session, &facts);
+        let unlisted = in_flight.add(&session).unlisted;
+        decoder.writers = Writers::now(&session);
+        environment.limits = limits(&plan, &session, &facts, unlisted);
         Ok(Live {
             session,
             decoder,
@@ -82,7 +85,8 @@ impl Live {
             stopped: false,
             empty: true,
             limited,
-            idle: Idle::default(),
+            in_flight,
+            at_end: LookedAt::default(),
             cpu_before_ns,
         })
     }
@@ -93,7 +97,7 @@ impl Live {
             return;
         }
         self.stopped = true;
-        self.idle = Idle::now();
+        self.at_end = self.in_flight.mark(&self.session);
         self.session.losses(&mut self.environment.losses);
         self.environment.cost.map_bytes = self.session.map_bytes();
         let spent: u64 = self.session.programs().iter().map(|program| program.run_time_ns).sum();
@@ -121,10 +125,10 @@ impl Live {
     }
 
     fn finish(&mut self, batch: &mut Batch, names: &mut Names) {
-        let (decoder, idle) = (&mut self.decoder, &self.idle);
+        let (decoder, at_end) = (&mut self.decoder, &self.at_end);
         let mut unseen = 0;
         self.session.under_way(|record| {
-            if idle.has_ended(record) {
+            if at_end.has_ended(record) {
                 unseen += 1;
             } else {
                 decoder.record(record, batch, names);
@@ -166,31 +170,10 @@ impl Source for Live {
     }
 }
 
-/// Disks that had nothing in flight at one moment near the end of the watch. What was issued to
-/// them before it has ended, seen or not: without this a missed end would look like a hung disk.
-#[derive(Default)]
-struct Idle {
-    at_ns: u64,
-    disks: Vec<u32>,
-}
-
-impl Idle {
-    fn now() -> Idle {
-        let at_ns = system::now_ns();
-        Idle { at_ns, disks: devices::idle() }
-    }
-
-    fn has_ended(&self, record: &[u8]) -> bool {
-        let Ok((request, _)) = wire::wire_request::read_from_prefix(record) else { return false };
-        // The kernel does not count the flushes that it makes itself.
-        let counted = request.bytes > 0 && (1..self.at_ns).contains(&request.issue_ns);
-        counted && self.disks.contains(&request.device)
-    }
-}
-
 /// What this kernel offers to the probes that iowhy has.
 pub fn facts() -> Result<Facts, Error> {
-    let tracepoints: Vec<&'static str> = PROBES.iter().map(|probe| probe.tracepoint).collect();
+    let tracepoints: Vec<&'static str> =
+        PROBES.iter().filter_map(|probe| probe.tracepoint).collect();
     kernel::probe(&tracepoints, &KernelSymbols::read()?)
 }
 
@@ -268,11 +251,11 @@ fn keep_watched(environment: &mut Environment, watched: &[u32]) {
 }
 
 /// A sentence for each thing that this watch cannot see.
-fn limits(plan: &Plan, session: &Session, facts: &Facts) -> Vec<String> {
-    let missing = plan
-        .missing
-        .iter()
-        .map(|probe| format!("no {}: this kernel has no {}", probe.gives, probe.tracepoint));
+fn limits(plan: &Plan, session: &Session, facts: &Facts, unlisted: u64) -> Vec<String> {
+    let missing = plan.missing.iter().map(|probe| {
+        let tracepoint = probe.tracepoint.unwrap_or(probe.program);
+        format!("no {}: this kernel has no {tracepoint}", probe.gives)
+    });
     let failed = session.failed.iter().map(|(probe, cause)| {
         let cause = cause.lines().next().unwrap_or_default();
         format!("no {}: {} could not be used: {cause}", probe.gives, probe.program)
@@ -281,5 +264,11 @@ fn limits(plan: &Plan, session: &Session, facts: &Facts) -> Vec<String> {
         "no files of direct I/O, no journals: /proc/kallsyms hides addresses (kernel.kptr_restrict)"
             .to_owned()
     });
-    missing.chain(failed).chain(hidden).collect()
+    let unlisted = (unlisted > 0).then(|| {
+        format!(
+            "{unlisted} requests that were in flight when the watch began are counted, and listed \
+             only if they end: the kernel's list of them was not found"
+        )
+    });
+    missing.chain(failed).chain(hidden).chain(unlisted).collect()
 }

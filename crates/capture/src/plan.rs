@@ -12,6 +12,8 @@ pub enum Group {
     Writeback,
     /// Every single block event, only on request.
     Events,
+    /// What is there already when the watch begins: run by iowhy itself.
+    Snapshot,
 }
 
 /// A program on a tracepoint.
@@ -21,8 +23,8 @@ pub struct Probe {
     pub group: Group,
     /// Its name in the BPF object.
     pub program: &'static str,
-    /// The tracepoint it is attached to.
-    pub tracepoint: &'static str,
+    /// The tracepoint it is attached to; `None` for a program that iowhy runs itself.
+    pub tracepoint: Option<&'static str>,
     /// What nobody can see without it.
     pub gives: &'static str,
     /// Whether a watch without it is worth nothing.
@@ -36,7 +38,11 @@ const fn probe(
     gives: &'static str,
     needed: bool,
 ) -> Probe {
-    Probe { group, program, tracepoint, gives, needed }
+    Probe { group, program, tracepoint: Some(tracepoint), gives, needed }
+}
+
+const fn look(program: &'static str, gives: &'static str) -> Probe {
+    Probe { group: Group::Snapshot, program, tracepoint: None, gives, needed: false }
 }
 
 /// Every probe, in the order of attachment: what ends a request comes before what begins it, so
@@ -107,6 +113,11 @@ pub const PROBES: &[Probe] = &[
         "who dirtied what writeback writes",
         false,
     ),
+    look("look_in_flight", "requests that began before the watch and do not end in it"),
+    look(
+        "list_writers",
+        "who has files open for writing whose pages were dirtied before the watch",
+    ),
 ];
 
 /// What the user wants to see.
@@ -138,7 +149,9 @@ impl Plan {
             .iter()
             .copied()
             .filter(|probe| wishes.events || probe.group != Group::Events)
-            .partition(|probe: &Probe| facts.tracepoints.contains(probe.tracepoint));
+            .partition(|probe: &Probe| {
+                probe.tracepoint.is_none_or(|tracepoint| facts.tracepoints.contains(tracepoint))
+            });
         Plan { probes, missing }
     }
 
@@ -167,8 +180,10 @@ mod tests {
         Wishes { devices: Vec::new(), stacks_per_second: 0, user_stacks: false, events: true };
 
     fn facts_without(missing: &[&str]) -> Facts {
-        let tracepoints =
-            PROBES.iter().map(|probe| probe.tracepoint).filter(|name| !missing.contains(name));
+        let tracepoints = PROBES
+            .iter()
+            .filter_map(|probe| probe.tracepoint)
+            .filter(|name| !missing.contains(name));
         Facts { tracepoints: tracepoints.collect(), ..Facts::default() }
     }
 
@@ -182,7 +197,7 @@ mod tests {
     #[test]
     fn a_missing_extra_costs_its_own_feature_only() {
         let plan = Plan::new(&facts_without(&["writeback_dirty_folio"]), &Wishes::default());
-        assert_eq!(plan.groups(), [Group::Block]);
+        assert_eq!(plan.groups(), [Group::Block, Group::Snapshot]);
         assert_eq!(plan.first_needed_missing(), None);
         assert_eq!(plan.missing[0].gives, "who dirtied what writeback writes");
     }

@@ -9,7 +9,7 @@ use crate::plan::{Group, Plan, Probe, Wishes};
 use crate::wire;
 use iowhy_core::model::Losses;
 use libbpf_rs::{
-    Link, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel, RingBuffer,
+    Link, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel, ProgramMut, RingBuffer,
     RingBufferBuilder,
 };
 use std::cell::RefCell;
@@ -36,6 +36,7 @@ fn object_of(group: Group) -> &'static [u8] {
         Group::Block => object!("block"),
         Group::Writeback => object!("writeback"),
         Group::Events => object!("events"),
+        Group::Snapshot => object!("snapshot"),
     }
 }
 
@@ -82,38 +83,31 @@ impl Session {
         let settings = settings(facts, wishes)?;
         let mut objects: Vec<Object> = Vec::new();
         let mut failed = Vec::new();
-        for group in plan.groups() {
-            let probes: Vec<Probe> =
-                plan.probes.iter().copied().filter(|probe| probe.group == group).collect();
-            match load(group, &probes, &settings, &objects) {
-                Ok(object) => objects.push(object),
-                Err(cause) if probes.iter().any(|probe| probe.needed) => {
-                    return Err(kernel("load", group_name(group), cause));
-                }
-                Err(cause) => failed.extend(probes.iter().map(|probe| (*probe, cause.clone()))),
-            }
-        }
+        let (attached, snapshot): (Vec<Group>, _) =
+            plan.groups().into_iter().partition(|group| *group != Group::Snapshot);
+        load_groups(&attached, plan, &settings, &mut objects, &mut failed)?;
         let inbox = Rc::new(RefCell::new(Inbox::default()));
         let ring = ring(&objects, &inbox)?;
         let mut session = Session { links: Vec::new(), ring, inbox, objects, failed };
         session.attach(plan)?;
+        // Nothing waits for these: the watch has begun.
+        load_groups(&snapshot, plan, &settings, &mut session.objects, &mut session.failed)?;
         Ok(session)
+    }
+
+    /// A program that iowhy runs itself, where it could be loaded.
+    pub fn program(&self, name: &str) -> Option<ProgramMut<'_>> {
+        find_program(&self.objects, name)
     }
 
     fn attach(&mut self, plan: &Plan) -> Result<(), Error> {
         for probe in &plan.probes {
-            let Some(program) = self
-                .objects
-                .iter()
-                .flat_map(Object::progs_mut)
-                .find(|program| program.name() == probe.program)
-            else {
-                continue;
-            };
+            let Some(tracepoint) = probe.tracepoint else { continue };
+            let Some(program) = find_program(&self.objects, probe.program) else { continue };
             match program.attach() {
                 Ok(link) => self.links.push((*probe, link)),
                 Err(cause) if probe.needed => {
-                    return Err(kernel("attach", probe.tracepoint.to_owned(), cause.to_string()));
+                    return Err(kernel("attach", tracepoint.to_owned(), cause.to_string()));
                 }
                 Err(cause) => self.failed.push((*probe, cause.to_string())),
             }
@@ -279,6 +273,31 @@ fn group_name(group: Group) -> String {
 
 fn kernel(verb: &'static str, object: String, cause: String) -> Error {
     Error::Kernel { verb, object, cause }
+}
+
+fn find_program<'a>(objects: &'a [Object], name: &str) -> Option<ProgramMut<'a>> {
+    objects.iter().flat_map(Object::progs_mut).find(|program| program.name() == name)
+}
+
+fn load_groups(
+    groups: &[Group],
+    plan: &Plan,
+    settings: &wire::wire_settings,
+    objects: &mut Vec<Object>,
+    failed: &mut Vec<(Probe, String)>,
+) -> Result<(), Error> {
+    for group in groups {
+        let probes: Vec<Probe> =
+            plan.probes.iter().copied().filter(|probe| probe.group == *group).collect();
+        match load(*group, &probes, settings, objects) {
+            Ok(object) => objects.push(object),
+            Err(cause) if probes.iter().any(|probe| probe.needed) => {
+                return Err(kernel("load", group_name(*group), cause));
+            }
+            Err(cause) => failed.extend(probes.iter().map(|probe| (*probe, cause.clone()))),
+        }
+    }
+    Ok(())
 }
 
 /// Loads a group. Maps that an earlier group has too are shared with it.

@@ -132,7 +132,10 @@ fn probes(facts: &Facts) -> Vec<Item> {
     let mut items: Vec<Item> = plan
         .missing
         .iter()
-        .map(|probe| item("tracepoint", State::No, format!("no {}", probe.tracepoint), probe.gives))
+        .map(|probe| {
+            let tracepoint = probe.tracepoint.unwrap_or(probe.program);
+            item("tracepoint", State::No, format!("no {tracepoint}"), probe.gives)
+        })
         .collect();
     if plan.missing.is_empty() {
         items.push(item("tracepoints", State::Yes, format!("all {}", facts.tracepoints.len()), ""));

@@ -41,6 +41,16 @@ pub struct Row {
     pub lost_without: String,
 }
 
+impl Row {
+    fn found(&self) -> String {
+        match (self.value.as_str(), self.lost_without.as_str()) {
+            (value, "") => value.to_owned(),
+            ("", lost) => format!("lost: {lost}"),
+            (value, lost) => format!("{value}; lost: {lost}"),
+        }
+    }
+}
+
 /// The table of `iowhy check`.
 pub const CHECK: Definition<Row> = Definition {
     title: "iowhy check",
@@ -71,19 +81,10 @@ pub const CHECK: Definition<Row> = Definition {
             heading: "found",
             unit: "",
             align: Align::Left,
-            room: Room::Rank(1),
-            sentence: "what was found",
-            legend: "",
-            value: |row, style| escaped(&row.value, style),
-        },
-        Column {
-            heading: "without it",
-            unit: "",
-            align: Align::Left,
             room: Room::Wrap,
-            sentence: "what iowhy cannot see without it",
+            sentence: "what was found; after `lost:`, what iowhy cannot see without it",
             legend: "",
-            value: |row, style| escaped(&row.lost_without, style),
+            value: |row, style| escaped(&row.found(), style),
         },
     ],
 };

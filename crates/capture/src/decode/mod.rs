@@ -22,6 +22,7 @@ pub mod tasks;
 use crate::host::devices::DeviceNames;
 use crate::host::mounts::Mounts;
 use crate::kernel::Facts;
+use crate::snapshot::Writers;
 use crate::wire;
 use cgroups::Cgroups;
 use files::Files;
@@ -49,6 +50,8 @@ pub struct Decoder {
     errors_are_blk_status: bool,
     device_names: FxHashMap<u32, Name>,
     unreadable: u64,
+    /// A hint at who dirtied what was dirty before the watch.
+    pub writers: Writers,
 }
 
 impl Decoder {
@@ -69,6 +72,7 @@ impl Decoder {
             errors_are_blk_status: facts.status_is_blk_status,
             device_names: FxHashMap::default(),
             unreadable: 0,
+            writers: Writers::default(),
         }
     }
 
@@ -129,6 +133,7 @@ impl Decoder {
     pub fn losses(&self, names: &Names, losses: &mut Losses) {
         losses.add("records", self.unreadable, "records that iowhy does not understand", true);
         losses.add("names", names.refused(), "texts beyond those that iowhy keeps", false);
+        losses.add("writers", self.writers.dropped, "files whose writers are not kept", false);
         self.stacks.losses(losses);
         self.files.losses(losses);
     }

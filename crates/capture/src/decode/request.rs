@@ -8,6 +8,7 @@ use crate::wire::{self, wire_part, wire_request};
 use iowhy_core::model::{Names, Operation, Origin, Request, RequestPart, Status};
 use iowhy_core::source::Batch;
 use rustc_hash::FxHashMap;
+use std::borrow::Cow;
 use zerocopy::{FromBytes, FromZeros};
 
 const OFFSET_UNKNOWN: u64 = u64::MAX;
@@ -262,26 +263,31 @@ impl Decoder {
             });
         }
         if rest > 0 {
-            let reason = no_dirtier(owners.other_bytes);
+            let reason = self.no_dirtier(owners.other_bytes, part);
             batch.parts.push(RequestPart {
                 bytes: rest,
                 owner_pid: None,
                 owner: None,
                 owner_cgroup: None,
                 owner_share: Some(rest as f64 / filled.bytes.max(1) as f64),
-                owner_reason: Some(names.intern(reason)),
+                owner_reason: Some(names.intern(&reason)),
                 ..filled
             });
         }
     }
-}
 
-/// Why nobody is named for bytes that were dirtied in the page cache.
-fn no_dirtier(others: u64) -> &'static str {
-    if others > 0 {
-        "dirtied by more processes than iowhy tells apart"
-    } else {
-        "dirtied before the watch"
+    /// Why nobody is named for bytes that were dirtied in the page cache. Who had the file open
+    /// for writing is a hint, and no more.
+    fn no_dirtier(&self, others: u64, part: &wire_part) -> Cow<'static, str> {
+        if others > 0 {
+            return "dirtied by more processes than iowhy tells apart".into();
+        }
+        match self.writers.of(&part.inode) {
+            Some(writers) => {
+                format!("dirtied before the watch; open for writing by {writers}").into()
+            }
+            None => "dirtied before the watch".into(),
+        }
     }
 }
 

@@ -50,7 +50,7 @@ impl Tasks {
         names: &mut Names,
     ) -> Option<()> {
         let (task, _) = wire::wire_task::read_from_prefix(bytes).ok()?;
-        let process = names.intern(&text(&task.process));
+        let process = names.intern(&text_of(&task.process));
         let cgroup = cgroups.get(task.cgroup);
         let known = Task { process, cgroup: cgroup.map(|cgroup| cgroup.path) };
         self.threads.insert(task.tid, known);
@@ -60,7 +60,7 @@ impl Tasks {
             tid: task.tid,
             start_ns: task.start_ns.saturating_add_signed(self.boottime_offset_ns),
             process,
-            thread: names.intern(&text(&task.thread)),
+            thread: names.intern(&text_of(&task.thread)),
             executable: files.get(&task.executable).and_then(|file| file.path),
             arguments: self.arguments_of(task.tgid, names),
             parent_pid: task.parent,
@@ -92,7 +92,7 @@ impl Tasks {
 }
 
 /// A name of fixed room, ended by a NUL where it is shorter.
-pub(super) fn text(bytes: &[std::ffi::c_char]) -> String {
+pub(crate) fn text_of(bytes: &[std::ffi::c_char]) -> String {
     let bytes: Vec<u8> =
         bytes.iter().map(|byte| *byte as u8).take_while(|byte| *byte != 0).collect();
     String::from_utf8_lossy(&bytes).into_owned()

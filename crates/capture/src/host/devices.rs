@@ -104,17 +104,31 @@ fn in_flight(path: &Path) -> Option<(u64, u64)> {
     Some((numbers.next()?, numbers.next()?))
 }
 
-/// Disks, by number, of which the kernel counts no request at this moment. Those of which it counts
-/// none at all (no requests, `iostats` off) are not among them.
-pub fn idle() -> Vec<u32> {
-    let is_idle = |disk: &PathBuf| {
-        disk.join("mq").exists()
-            && read_number(disk.join("queue/iostats")) == Some(1)
-            && in_flight(disk) == Some((0, 0))
-    };
+/// A disk whose requests in flight the kernel counts.
+#[derive(Clone, Copy, Debug)]
+pub struct Counted {
+    /// Its number.
+    pub number: u32,
+    /// Its hardware queues.
+    pub queues: usize,
+    /// Requests that are in flight.
+    pub in_flight: u64,
+}
+
+/// Every disk with what is in flight at this moment. Those of which the kernel counts nothing (no
+/// requests, `iostats` off) are not among them.
+pub fn in_flight_now() -> Vec<Counted> {
     let disks = directories(Path::new("/sys/block"));
-    let idle = disks.iter().filter(|disk| is_idle(disk)).filter_map(|disk| numbers_of(disk));
-    idle.map(|(major, minor)| number(major, minor)).collect()
+    disks.iter().filter_map(|disk| counted(disk)).collect()
+}
+
+fn counted(disk: &Path) -> Option<Counted> {
+    let queues = directories(&disk.join("mq")).len();
+    let (major, minor) = numbers_of(disk)?;
+    let (reads, writes) = in_flight(disk)?;
+    let counts = queues > 0 && read_number(disk.join("queue/iostats")) == Some(1);
+    let number = number(major, minor);
+    counts.then_some(Counted { number, queues, in_flight: reads + writes })
 }
 
 fn numbers_of(path: &Path) -> Option<(u32, u32)> {

@@ -106,6 +106,12 @@ impl FileSystem {
         self.mount()
     }
 
+    /// Holds back every write to it, as a dead disk would, until what is returned is dropped.
+    pub fn freeze(&self) -> Result<Frozen> {
+        command::run("fsfreeze", [Path::new("--freeze"), &self.point])?;
+        Ok(Frozen { point: self.point.clone() })
+    }
+
     fn mount(&self) -> Result<()> {
         command::run(
             "mount",
@@ -138,5 +144,18 @@ impl FileSystem {
 impl Drop for FileSystem {
     fn drop(&mut self) {
         let _left_for_the_next_lab = self.unmount();
+    }
+}
+
+/// A file system that takes no writes; it does again when this is dropped.
+#[derive(Debug)]
+pub struct Frozen {
+    point: PathBuf,
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        let _unmounting_thaws_too =
+            command::run("fsfreeze", [Path::new("--unfreeze"), &self.point]);
     }
 }

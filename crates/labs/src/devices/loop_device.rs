@@ -46,7 +46,24 @@ impl LoopDevice {
             device.file = folder.join("image");
             device.tmpfs = Some(folder);
         }
-        allocate(&device.file, bytes, backing)?;
+        device.attach(backing, bytes)?;
+        Ok(device)
+    }
+
+    /// Makes one of `bytes` over a file in `folder`, which must outlive it.
+    pub fn inside(scratch: &Arc<Scratch>, folder: &Path, bytes: u64) -> Result<LoopDevice> {
+        let mut device = LoopDevice {
+            node: PathBuf::new(),
+            file: folder.join("image"),
+            tmpfs: None,
+            _scratch: Arc::clone(scratch),
+        };
+        device.attach(Backing::DirectFile, bytes)?;
+        Ok(device)
+    }
+
+    fn attach(&mut self, backing: Backing, bytes: u64) -> Result<()> {
+        allocate(&self.file, bytes, backing)?;
         let direct = if backing == Backing::DirectFile { "on" } else { "off" };
         let node = command::run(
             "losetup",
@@ -54,11 +71,11 @@ impl LoopDevice {
                 "--find".as_ref(),
                 "--show".as_ref(),
                 Path::new(&format!("--direct-io={direct}")),
-                &device.file,
+                &self.file,
             ],
         )?;
-        device.node = PathBuf::from(node.trim());
-        Ok(device)
+        self.node = PathBuf::from(node.trim());
+        Ok(())
     }
 
     /// The file behind it.

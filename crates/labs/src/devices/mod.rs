@@ -8,7 +8,7 @@ mod trace;
 mod zram;
 
 pub use cgroup::{Cgroup, Limit};
-pub use file_system::{FileSystem, Kind};
+pub use file_system::{FileSystem, Frozen, Kind};
 pub use loop_device::{Backing, LoopDevice};
 pub use trace::DebugFs;
 pub use zram::Zram;

@@ -13,6 +13,7 @@ mod architecture;
 mod bad_input;
 mod cached;
 mod direct;
+mod hung;
 mod labs;
 mod locate;
 mod metadata;
@@ -31,6 +32,7 @@ fn main() {
         direct::tests(),
         cached::tests(),
         metadata::tests(),
+        hung::tests(),
         totals::tests(),
         bad_input::tests(),
         locate::tests(),

@@ -25,22 +25,6 @@ static __always_inline void charge(struct dirtiers *dirtiers, u32 tgid, u64 byte
 	count(COUNT_DIRTIERS_LUMPED);
 }
 
-#define BTRFS_SUPER_MAGIC 0x9123683e
-
-/* A watch of some devices has no business with what happens on others. */
-static __always_inline bool is_on_watched_device(struct inode *inode)
-{
-	struct block_device *device;
-
-	if (!settings.device_count)
-		return true;
-	device = READ(READ(inode, i_sb), s_bdev);
-	/* btrfs spreads over devices and names none: which one it will be shows when it writes. */
-	if (!device)
-		return READ(READ(inode, i_sb), s_magic) == BTRFS_SUPER_MAGIC;
-	return is_watched(device_of(READ(device, bd_disk)));
-}
-
 SEC("tp_btf/writeback_dirty_folio")
 int on_dirty(u64 *ctx)
 {

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0
+/*
+ * What is there already when the watch begins, and still when it ends. Nothing here is attached:
+ * user space runs these programs when it wants to know.
+ */
+#include "chain.bpf.h"
+
+#define MAX_DISKS 1024 /* block devices that are looked through for one */
+#define FMODE_WRITE 2
+#define S_IFMT 0170000
+#define S_IFREG 0100000
+
+static __always_inline bool is_in_flight(struct request *rq)
+{
+	return READ(rq, state) == bpf_core_enum_value(enum mq_rq_state, MQ_RQ_IN_FLIGHT);
+}
+
+/* Adds a request that was queued before anybody watched. */
+static __always_inline void add_earlier(struct request *rq, u32 device)
+{
+	u64 now = bpf_ktime_get_ns(), begun = READ(rq, start_time_ns);
+	struct bio *bio = READ(rq, bio);
+	u64 key = bio ? number_of(bio) : number_of(rq);
+	struct wire_request *r;
+
+	if (find_request(key))
+		return;
+	r = add_request(key);
+	if (!r)
+		return;
+	*r = (struct wire_request){
+		.kind = WIRE_REQUEST,
+		.flags = REQUEST_BEGUN_BEFORE,
+		.device = device,
+		.cpu = bpf_get_smp_processor_id(),
+		.sector = READ(rq, __sector),
+		.bytes = READ(rq, __data_len),
+		.operation = READ(rq, cmd_flags),
+		.issue_ns = READ(rq, io_start_time_ns),
+		.system_call = -1,
+		.bios = 1,
+	};
+	r->id = next_id(r->cpu);
+	r->part.bytes = r->bytes;
+	r->part.offset = OFFSET_UNKNOWN;
+	r->part.found = has_pages(r->operation) ? FOUND_NOT : FOUND_NO_DATA;
+	/* Where the kernel keeps no stamp, this is a bound: it waits at least since now. */
+	r->queue_ns = begun && begun < now ? begun : now;
+	/* It may have ended between the look and this. */
+	if (!is_in_flight(rq))
+		remove_request(key);
+}
+
+static __always_inline void mark_known(struct request *rq)
+{
+	struct bio *bio = READ(rq, bio);
+	struct wire_request *r = find_request(bio ? number_of(bio) : number_of(rq));
+
+	if (r)
+		r->flags |= REQUEST_AT_DEVICE;
+}
+
+/* Looks at one tag of the queue at `queue`. */
+__noinline int look_at_tag(u64 place, u64 queue, u32 device, u32 at_end)
+{
+	struct request *rq = NULL;
+
+	if (bpf_probe_read_kernel(&rq, sizeof(rq), (void *)place) || !rq)
+		return 0;
+	/* What a free tag points to is the last request that had it. */
+	if (number_of(READ(rq, q)) != queue || !is_in_flight(rq))
+		return 0;
+	if (at_end)
+		mark_known(rq);
+	else
+		add_earlier(rq, device);
+	return 0;
+}
+
+/* The block device of the file system that the descriptor's file is on. */
+static __always_inline struct block_device *device_under(u64 descriptor)
+{
+	struct fdtable *table = READ(READ(bpf_get_current_task_btf(), files), fdt);
+	struct file *file = NULL;
+
+	if (descriptor >= READ(table, max_fds))
+		return NULL;
+	bpf_probe_read_kernel(&file, sizeof(file), READ(table, fd) + descriptor);
+	return READ(READ(READ(file, f_inode), i_sb), s_bdev);
+}
+
+/* The queue of the block device at `address`, where it is the one that is looked for. */
+__noinline u64 queue_if(u64 address, u32 device)
+{
+	struct gendisk *disk = READ((struct block_device *)address, bd_disk);
+
+	return disk && device_of(disk) == device ? number_of(READ(disk, queue)) : 0;
+}
+
+/* The queue of a device: all devices' inodes are in one list, which any of them leads to. */
+__noinline u64 find_queue(u64 anchor, u32 device)
+{
+	u64 to_inode = bpf_core_field_offset(struct bdev_inode, vfs_inode) -
+		       bpf_core_field_offset(struct bdev_inode, bdev);
+	u64 to_link = to_inode + bpf_core_field_offset(struct inode, i_sb_list);
+	struct super_block *sb = READ((struct inode *)(anchor + to_inode), i_sb);
+	u64 end = number_of(sb) + bpf_core_field_offset(struct super_block, s_inodes);
+	u64 link = number_of(READ((struct list_head *)end, next));
+	u32 i;
+
+	for (i = 0; i < MAX_DISKS && link && link != end; i++) {
+		u64 queue = queue_if(link - to_link, device);
+
+		if (queue)
+			return queue;
+		link = number_of(READ((struct list_head *)link, next));
+	}
+	return 0;
+}
+
+/* Looks at some tags of a queue; returns how many the queue has, 0 where there is no such queue. */
+SEC("raw_tp")
+int look_in_flight(u64 *ctx)
+{
+	struct block_device *anchor = device_under(ctx[0]);
+	u64 device = ctx[1], queue_number = ctx[2], first = ctx[3], at_end = ctx[4];
+	struct blk_mq_tags *tags = NULL;
+	struct blk_mq_tag_set *set;
+	u64 queue, requests;
+	u32 count, i;
+
+	if (!anchor)
+		return 0;
+	queue = find_queue(number_of(anchor), device);
+	if (!queue)
+		return 0;
+	set = READ((struct request_queue *)queue, tag_set);
+	if (!set || queue_number >= READ(set, nr_hw_queues))
+		return 0;
+	bpf_probe_read_kernel(&tags, sizeof(tags), READ(set, tags) + queue_number);
+	count = READ(tags, nr_tags);
+	requests = number_of(READ(tags, rqs));
+	for (i = 0; i < WIRE_TAGS_AT_ONCE && first + i < count; i++)
+		look_at_tag(requests + (first + i) * sizeof(void *), queue, device, at_end);
+	return count;
+}
+
+/* Who holds which file of a watched device open for writing. */
+SEC("iter/task_file")
+int list_writers(struct bpf_iter__task_file *ctx)
+{
+	struct wire_writer writer = {};
+	struct task_struct *task = ctx->task;
+	struct file *file = ctx->file;
+	struct inode *inode;
+
+	if (!task || !file || !(READ(file, f_mode) & FMODE_WRITE))
+		return 0;
+	inode = READ(file, f_inode);
+	if ((READ(inode, i_mode) & S_IFMT) != S_IFREG || !is_on_block_device(inode))
+		return 0;
+	if (!is_on_watched_device(inode) || !identify(inode, &writer.inode))
+		return 0;
+	writer.tgid = READ(task, tgid);
+	BPF_CORE_READ_INTO(&writer.process, task, group_leader, comm);
+	bpf_seq_write(ctx->meta->seq, &writer, sizeof(writer));
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";

@@ -1,0 +1,173 @@
+//! What is there already when a watch begins, and still when it ends: requests in flight, and files
+//! that are open for writing.
+//!
+//! What does not belong here: what the programs do in the kernel (`probes/snapshot`).
+
+use crate::host::devices::{self, Counted};
+use crate::host::system;
+use crate::session::Session;
+use crate::wire;
+use iowhy_core::model::environment::Mount;
+use libbpf_rs::{Iter, ProgramInput};
+use rustc_hash::FxHashMap;
+use rustix::fs::{Mode, OFlags};
+use std::io::Read;
+use std::os::fd::{AsRawFd, OwnedFd};
+use zerocopy::{FromBytes, IntoBytes};
+
+/// Inodes whose writers are kept; on a machine with more the hint is missing for the rest.
+const MOST_WRITTEN: usize = 65_536;
+/// Writers kept for each of them.
+const MOST_WRITERS: usize = 3;
+
+/// Has the kernel look at requests that are in flight.
+pub struct InFlight {
+    /// Some file of a block device: from it the kernel's list of them is found.
+    anchor: Option<OwnedFd>,
+    watched: Vec<u32>,
+}
+
+/// The disks whose every request in flight was looked at, and when that began. What was issued to
+/// them before and is not marked has ended, seen or not: without this a missed end would look like
+/// a hung disk.
+#[derive(Default)]
+pub struct LookedAt {
+    at_ns: u64,
+    disks: Vec<u32>,
+    /// Requests in flight on disks that could not be looked at.
+    pub unlisted: u64,
+}
+
+impl InFlight {
+    /// For the devices of that number; all when empty.
+    pub fn of(watched: &[u32], mounts: &[Mount]) -> InFlight {
+        let open = |mount: &Mount| {
+            // The path alone is opened: that touches no device, not even one that hangs.
+            rustix::fs::open(&mount.path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()
+        };
+        let anchor = mounts.iter().filter(|mount| mount.major != 0).find_map(open);
+        InFlight { anchor, watched: watched.to_vec() }
+    }
+
+    /// Adds to what is under way the requests that nobody saw begin.
+    pub fn add(&self, session: &Session) -> LookedAt {
+        self.look(session, false)
+    }
+
+    /// Marks what the kernel holds to be in flight.
+    pub fn mark(&self, session: &Session) -> LookedAt {
+        self.look(session, true)
+    }
+
+    fn look(&self, session: &Session, at_end: bool) -> LookedAt {
+        let mut looked = LookedAt { at_ns: system::now_ns(), ..LookedAt::default() };
+        for disk in devices::in_flight_now() {
+            if !self.watched.is_empty() && !self.watched.contains(&disk.number) {
+                continue;
+            }
+            if disk.in_flight == 0 || self.look_at(&disk, session, at_end).is_some() {
+                looked.disks.push(disk.number);
+            } else {
+                looked.unlisted += disk.in_flight;
+            }
+        }
+        looked
+    }
+
+    /// Looks at every tag of the disk; `None` where that is not possible.
+    fn look_at(&self, disk: &Counted, session: &Session, at_end: bool) -> Option<()> {
+        let program = session.program("look_in_flight")?;
+        let anchor = u64::try_from(self.anchor.as_ref()?.as_raw_fd()).ok()?;
+        for queue in 0..disk.queues as u64 {
+            let mut first = 0;
+            loop {
+                let mut look = wire::wire_look {
+                    anchor,
+                    device: u64::from(disk.number),
+                    queue,
+                    first,
+                    at_end: u64::from(at_end),
+                };
+                let input =
+                    ProgramInput { context_in: Some(look.as_mut_bytes()), ..Default::default() };
+                let tags = u64::from(program.test_run(input).ok()?.return_value);
+                if tags == 0 {
+                    return None;
+                }
+                first += u64::from(wire::WIRE_TAGS_AT_ONCE);
+                if first >= tags {
+                    break;
+                }
+            }
+        }
+        Some(())
+    }
+}
+
+impl LookedAt {
+    /// Whether the request, a record of what is under way at the end, has ended unseen.
+    pub fn has_ended(&self, record: &[u8]) -> bool {
+        let Ok((request, _)) = wire::wire_request::read_from_prefix(record) else { return false };
+        // One that waits to be issued again, or for a flush, is under way and not in flight.
+        let elsewhere = request.requeues > 0 || request.flags & wire::REQUEST_FLUSHED != 0;
+        // The kernel does not count the flushes that it makes itself.
+        let counted = request.bytes > 0 && (1..self.at_ns).contains(&request.issue_ns);
+        let marked = request.flags & wire::REQUEST_AT_DEVICE != 0;
+        counted && !elsewhere && !marked && self.disks.contains(&request.device)
+    }
+}
+
+/// Who had which file open for writing when the watch began.
+#[derive(Default)]
+pub struct Writers {
+    by_inode: FxHashMap<(u64, u64), Vec<(u32, String)>>,
+    /// Files beyond those that are kept.
+    pub dropped: u64,
+}
+
+impl Writers {
+    /// Asks the kernel; none where it cannot tell.
+    pub fn now(session: &Session) -> Writers {
+        let mut writers = Writers::default();
+        let Some(program) = session.program("list_writers") else { return writers };
+        let Ok(link) = program.attach() else { return writers };
+        let Ok(mut list) = Iter::new(&link) else { return writers };
+        let mut bytes = vec![0; 64 * size_of::<wire::wire_writer>()];
+        let mut held = 0;
+        while let Ok(read @ 1..) = list.read(&mut bytes[held..]) {
+            held += read;
+            let (whole, _) = bytes[..held].as_chunks::<{ size_of::<wire::wire_writer>() }>();
+            for record in whole {
+                writers.add(record);
+            }
+            let done = whole.len() * size_of::<wire::wire_writer>();
+            bytes.copy_within(done..held, 0);
+            held -= done;
+        }
+        writers
+    }
+
+    fn add(&mut self, record: &[u8]) {
+        let Ok(writer) = wire::wire_writer::read_from_bytes(record) else { return };
+        if writer.tgid == std::process::id() {
+            return;
+        }
+        let key = (writer.inode.address, writer.inode.number);
+        if !self.by_inode.contains_key(&key) && self.by_inode.len() >= MOST_WRITTEN {
+            self.dropped += 1;
+            return;
+        }
+        let known = self.by_inode.entry(key).or_default();
+        if known.len() < MOST_WRITERS && known.iter().all(|(tgid, _)| *tgid != writer.tgid) {
+            known.push((writer.tgid, crate::decode::tasks::text_of(&writer.process)));
+        }
+    }
+
+    /// Who had the inode open for writing: `fio (123), dd (124)`; `None` where nobody had.
+    pub fn of(&self, inode: &wire::wire_inode) -> Option<String> {
+        let known = self.by_inode.get(&(inode.address, inode.number))?;
+        let text: Vec<String> =
+            known.iter().map(|(tgid, process)| format!("{process} ({tgid})")).collect();
+        Some(text.join(", "))
+    }
+}
