@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 const PAUSE: Duration = Duration::from_millis(40);
 /// How often the user is told how it goes.
 const TELL: Duration = Duration::from_millis(200);
+/// How often what is lost so far is noted, for the case that the watch is killed.
+const NOTE: Duration = Duration::from_secs(1);
 
 /// Until when to watch; whichever comes first.
 pub struct Until {
@@ -30,7 +32,10 @@ pub struct Until {
 /// What takes the rows of a watch.
 pub trait Sink {
     /// Takes rows; an error ends the watch.
-    fn take(&mut self, batch: &Batch, names: &Names, now: &Environment) -> Result<(), Failure>;
+    fn take(&mut self, batch: &Batch, names: &Names) -> Result<(), Failure>;
+
+    /// Takes note of what is true of the watch so far.
+    fn note(&mut self, _now: &Environment) {}
 }
 
 /// Watches until `until`, and hands what `filter` keeps to `sink`. When a sink fails, the watch
@@ -49,6 +54,7 @@ pub fn watch<S: Sink>(
     let mut batch = Batch::default();
     let mut told = Told::new(until.time);
     let mut failed = None;
+    let mut noted = Instant::now();
     loop {
         batch.clear();
         let progress = live.fill(&mut batch, &mut names)?;
@@ -56,13 +62,18 @@ pub fn watch<S: Sink>(
         told.requests += arrived as u64;
         batch.retain(filter, &names);
         if failed.is_none()
-            && let Err(failure) = sink.take(&batch, &names, live.environment())
+            && let Err(failure) = sink.take(&batch, &names)
         {
             failed = Some(failure);
             live.stop("the recording could not be written");
         }
         if progress == Progress::Done {
             break;
+        }
+        if noted.elapsed() >= NOTE {
+            noted = Instant::now();
+            live.refresh(&names);
+            sink.note(live.environment());
         }
         if let Some(why) = ended(&stop, until.time, &mut child, told.begun) {
             live.stop(why);

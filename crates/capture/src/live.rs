@@ -61,8 +61,9 @@ impl Live {
             events: options.events,
         };
         let in_flight = InFlight::of(&wishes.devices, &environment.mounts);
-        keep_watched(&mut environment, &wishes.devices);
         let facts = facts()?;
+        let mut decoder = Decoder::new(&facts, &environment, options.arguments);
+        keep_watched(&mut environment, &wishes.devices);
         let plan = Plan::new(&facts, &wishes);
         if let Some(probe) = plan.first_needed_missing() {
             return Err(Error::Kernel {
@@ -72,7 +73,6 @@ impl Live {
             });
         }
         let limited = !wishes.devices.is_empty();
-        let mut decoder = Decoder::new(&facts, &environment, options.arguments);
         let session = Session::begin(&plan, &facts, &wishes)?;
         environment.start_ns = system::now_ns();
         let unlisted = in_flight.add(&session).unlisted;
@@ -98,7 +98,7 @@ impl Live {
         }
         self.stopped = true;
         self.at_end = self.in_flight.mark(&self.session);
-        self.session.losses(&mut self.environment.losses);
+        self.environment.losses = self.losses();
         self.environment.cost.map_bytes = self.session.map_bytes();
         let spent: u64 = self.session.programs().iter().map(|program| program.run_time_ns).sum();
         self.environment.cost.bpf_ns = (spent > 0).then_some(spent);
@@ -107,6 +107,16 @@ impl Live {
         self.environment.ended_by = why.to_owned();
         self.environment.settings_end = system::settings();
         devices::read_end(&mut self.environment.devices, self.limited);
+    }
+
+    /// Brings losses and cost in the environment up to date; after the end they are.
+    pub fn refresh(&mut self, names: &Names) {
+        if self.stopped {
+            return;
+        }
+        self.environment.losses = self.losses();
+        self.decoder.losses(names, &mut self.environment.losses);
+        self.environment.cost.cpu_ns = self.cpu_ns();
     }
 
     /// Whether the last look found no more than it could take: there is time to wait.

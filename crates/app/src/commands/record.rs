@@ -26,9 +26,13 @@ impl Recorder {
 }
 
 impl Sink for Recorder {
-    fn take(&mut self, batch: &Batch, names: &Names, _now: &Environment) -> Result<(), Failure> {
+    fn take(&mut self, batch: &Batch, names: &Names) -> Result<(), Failure> {
         self.requests += batch.requests.len() as u64;
         Ok(self.writer.add(batch, names)?)
+    }
+
+    fn note(&mut self, now: &Environment) {
+        self.writer.update(&Environment { filter: self.filter.clone(), ..now.clone() });
     }
 }
 

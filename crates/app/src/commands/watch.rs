@@ -10,7 +10,7 @@ use iowhy_core::model::{Environment, Names};
 use iowhy_core::source::Batch;
 
 impl Sink for Summarizer {
-    fn take(&mut self, batch: &Batch, names: &Names, _now: &Environment) -> Result<(), Failure> {
+    fn take(&mut self, batch: &Batch, names: &Names) -> Result<(), Failure> {
         self.add(batch, names);
         Ok(())
     }
@@ -35,6 +35,7 @@ pub fn run(args: &Watch, show: &Show) -> Result<(), Failure> {
         }
         result => result?,
     };
-    let summary = watched.sink.finish(&watched.environment, &watched.names);
+    let environment = Environment { filter: args.only.to_string(), ..watched.environment };
+    let summary = watched.sink.finish(&environment, &watched.names);
     super::report::show(&summary, show)
 }

@@ -19,13 +19,14 @@ pub mod request;
 pub mod stacks;
 pub mod tasks;
 
-use crate::host::devices::DeviceNames;
+use crate::host::devices::{DeviceNames, uppers};
 use crate::host::mounts::Mounts;
 use crate::kernel::Facts;
 use crate::snapshot::Writers;
 use crate::wire;
 use cgroups::Cgroups;
 use files::Files;
+use iowhy_core::model::environment::Device;
 use iowhy_core::model::{Environment, Losses, Name, Names};
 use iowhy_core::source::Batch;
 use operation::Operations;
@@ -50,6 +51,8 @@ pub struct Decoder {
     errors_are_blk_status: bool,
     device_names: FxHashMap<u32, Name>,
     unreadable: u64,
+    /// Why a disk's requests are tied to none of the devices that stand on it.
+    uppers: FxHashMap<u32, String>,
     /// A hint at who dirtied what was dirty before the watch.
     pub writers: Writers,
 }
@@ -72,6 +75,7 @@ impl Decoder {
             errors_are_blk_status: facts.status_is_blk_status,
             device_names: FxHashMap::default(),
             unreadable: 0,
+            uppers: no_parents(&environment.devices),
             writers: Writers::default(),
         }
     }
@@ -137,6 +141,13 @@ impl Decoder {
         self.stacks.losses(losses);
         self.files.losses(losses);
     }
+}
+
+fn no_parents(devices: &[Device]) -> FxHashMap<u32, String> {
+    let reason = |names: String| {
+        format!("may serve {names}: the kernel does not say for which of its requests")
+    };
+    uppers(devices).into_iter().map(|(disk, names)| (disk, reason(names))).collect()
 }
 
 /// Names from the leaf up to the root, as the path from the root: `/a/b`.

@@ -120,7 +120,7 @@ impl Decoder {
         Request {
             request_id: self.ids.of_record(request.id),
             parent_id: (request.parent != 0).then(|| self.ids.of_parent(request.parent)),
-            parent_reason: None,
+            parent_reason: self.no_parent(request).map(|reason| names.intern(reason)),
             status: status(request, error),
             start_ns: start.into_iter().find(|time| *time != 0).unwrap_or(0),
             q2g_ns: between(request.queue_ns, request.get_ns),
@@ -151,6 +151,12 @@ impl Decoder {
             user_stack_id: sampled.user,
             stack_weight: request.weight,
         }
+    }
+
+    /// Why a request of a disk that other devices stand on is not tied to one of theirs.
+    fn no_parent(&self, request: &wire_request) -> Option<&str> {
+        let reason = self.uppers.get(&request.device)?;
+        (request.parent == 0).then_some(reason)
     }
 
     /// The negative error number behind a status, as the kernel's tracepoint gives it.

@@ -171,6 +171,25 @@ pub fn read_end(devices: &mut Vec<Device>, known_only: bool) {
     }
 }
 
+/// The devices that stand on each disk (device mapper, RAID), by the disk's number. A loop device does
+/// not count: only some of what happens below it is its own, and the kernel says which.
+pub fn uppers(devices: &[Device]) -> FxHashMap<u32, String> {
+    let mut uppers: FxHashMap<u32, String> = FxHashMap::default();
+    for upper in devices.iter().filter(|device| device.backing_file.is_none()) {
+        let is_below = |device: &&Device| upper.below.contains(&device.name);
+        for lower in devices.iter().filter(is_below) {
+            let disk = lower.partition_of.as_ref().unwrap_or(&lower.name);
+            let Some(disk) = devices.iter().find(|device| device.name == *disk) else { continue };
+            let names = uppers.entry(number(disk.major, disk.minor)).or_default();
+            if !names.split(", ").any(|name| name == upper.name) {
+                names.push_str(if names.is_empty() { "" } else { ", " });
+                names.push_str(&upper.name);
+            }
+        }
+    }
+    uppers
+}
+
 /// Names by device number. What appears during the watch is looked up when it is first asked for.
 #[derive(Clone, Debug, Default)]
 pub struct DeviceNames {
@@ -196,4 +215,34 @@ fn look_up(device: u32) -> String {
         .ok()
         .and_then(|path| name(&path))
         .unwrap_or_else(|| format!("{major}:{minor}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn device(name: &str, minor: u32, below: &[&str], partition_of: Option<&str>) -> Device {
+        Device {
+            name: name.to_owned(),
+            minor,
+            below: below.iter().map(|name| (*name).to_owned()).collect(),
+            partition_of: partition_of.map(str::to_owned),
+            ..Device::default()
+        }
+    }
+
+    #[test]
+    fn a_disk_knows_who_stands_on_its_partitions() {
+        let image = Some("/var/image".to_owned());
+        let devices = [
+            device("sda", 0, &[], None),
+            device("sda1", 1, &[], Some("sda")),
+            device("dm-0", 2, &["sda1"], None),
+            device("md0", 3, &["sda"], None),
+            Device { backing_file: image, ..device("loop0", 4, &["sda1"], None) },
+        ];
+        let uppers = uppers(&devices);
+        assert_eq!(uppers.get(&0).map(String::as_str), Some("dm-0, md0"));
+        assert_eq!(uppers.len(), 1);
+    }
 }
