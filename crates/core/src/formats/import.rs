@@ -102,6 +102,11 @@ impl Import {
         &self.capture
     }
 
+    /// Whether no event was seen so far.
+    pub fn is_empty(&self) -> bool {
+        self.facts.first.is_none()
+    }
+
     /// The name that a device goes by: the capture's, for the first device of each name.
     fn device_name(&self, number: u32) -> String {
         let (major, minor) = (number >> 20, number & 0xf_ffff);
@@ -136,9 +141,6 @@ impl Import {
         found.cpus = facts.cpus;
         found.finished = true;
         found.ended_by = "end of capture".to_owned();
-        if let Some(offset) = self.clock_offset() {
-            found.realtime_offset_ns = offset;
-        }
         for number in facts.devices.keys() {
             found.devices.push(Device {
                 name: self.device_name(*number),
@@ -245,6 +247,8 @@ impl Source for Import {
             self.facts.see(&self.records, record);
         }
         self.name_devices(names);
+        // Whoever writes events while they come needs the clock before the end.
+        self.environment.realtime_offset_ns = self.clock_offset().unwrap_or(0);
         let mut sink = self.rows.sink(batch, names, &self.processes);
         if self.options.events {
             sink.events(&self.records);
