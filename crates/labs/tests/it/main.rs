@@ -10,7 +10,9 @@
 )]
 
 mod architecture;
+mod bad_captures;
 mod bad_input;
+mod blktrace;
 mod cached;
 mod direct;
 mod labs;
@@ -32,7 +34,9 @@ fn main() {
         cached::tests(),
         metadata::tests(),
         totals::tests(),
+        bad_captures::tests(),
         bad_input::tests(),
+        blktrace::tests(),
         locate::tests(),
         signals::tests(),
     ];
