@@ -2,9 +2,12 @@
 //!
 //! What does not belong here: doing anything.
 
+pub mod events;
 pub mod export;
+pub mod import;
 pub mod locate;
 pub mod plot;
+pub mod stages;
 
 use clap::{Args, Parser, Subcommand};
 use iowhy_core::model::{Filter, Operation};
@@ -33,16 +36,42 @@ pub struct Cli {
 pub enum Command {
     /// Record block I/O into a directory of Parquet tables (replaces blktrace)
     Record(Record),
-    /// Show a recording as the first screen does
+    /// Show a recording or a capture as the first screen does
     Report(Report),
-    /// Write a recording for fio, Perfetto, flame graphs or a spreadsheet
+    /// Print single block events, from now or from a source (replaces blkparse)
+    Events(events::Events),
+    /// Show where requests spent their time, from now or from a source (replaces btt)
+    Stages(stages::Stages),
+    /// Turn a capture by blktrace, blkparse, ftrace or perf into a recording
+    Import(import::Import),
+    /// Write a source for blktrace's tools, fio, Perfetto, flame graphs or a spreadsheet
     Export(export::Export),
-    /// Draw a recording: latency, offsets, requests and bytes over time
+    /// Draw a source: latency, offsets, requests and bytes over time
     Plot(plot::Plot),
     /// Say which file a block of a device belongs to, or where a file is on its device
     Locate(locate::Locate),
     /// Show what this machine lets iowhy see, and what is lost for each thing missing
     Check,
+}
+
+/// What to read.
+#[derive(Args, Debug, Clone)]
+pub struct Source {
+    /// A recording's directory; or blktrace's files, their common prefix, a dump of `blkparse -d`,
+    /// the text of blkparse, ftrace or perf script; `-` reads standard input
+    #[arg(value_name = "SOURCE", required = true)]
+    pub paths: Vec<PathBuf>,
+}
+
+/// What to read, or how long to watch.
+#[derive(Args, Debug, Clone)]
+pub struct SourceOrWatch {
+    /// As for `iowhy report`; without one, watch this machine
+    #[arg(value_name = "SOURCE")]
+    pub paths: Vec<PathBuf>,
+    /// Seconds to watch, without a SOURCE
+    #[arg(short, long, value_name = "SECONDS", default_value = "10", value_parser = seconds, conflicts_with = "paths")]
+    pub time: Duration,
 }
 
 /// How long and what to watch.
@@ -142,9 +171,9 @@ pub struct Record {
 /// `iowhy report`.
 #[derive(Args, Debug)]
 pub struct Report {
-    /// The recording's directory
-    #[arg(value_name = "DIR")]
-    pub recording: PathBuf,
+    /// What to read.
+    #[command(flatten)]
+    pub source: Source,
     /// How to show it.
     #[command(flatten)]
     pub show: Show,

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`args`] | the command line |
 //! | [`commands`] | a module for each command |
+//! | [`sources`] | what the user names as a source: a recording or a capture |
 //! | [`watching`] | drives a live watch: time, signals, progress |
 //! | [`output`] | standard output and error: the only place that prints |
 //! | [`failure`] | messages, hints and exit codes |
@@ -15,6 +16,7 @@ mod args;
 mod commands;
 mod failure;
 mod output;
+mod sources;
 mod watching;
 
 use clap::Parser;
@@ -26,6 +28,9 @@ fn main() -> ExitCode {
         None => commands::watch::run(&cli.watch, &cli.show),
         Some(args::Command::Record(record)) => commands::record::run(record),
         Some(args::Command::Report(report)) => commands::report::run(report),
+        Some(args::Command::Events(events)) => commands::events::run(events),
+        Some(args::Command::Stages(stages)) => commands::stages::run(stages),
+        Some(args::Command::Import(import)) => commands::import::run(import),
         Some(args::Command::Export(export)) => commands::export::run(export),
         Some(args::Command::Locate(locate)) => commands::locate::run(locate),
         Some(args::Command::Plot(plot)) => commands::plot::run(plot),

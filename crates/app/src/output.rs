@@ -1,9 +1,11 @@
 //! Standard output and standard error. Everything that iowhy prints goes through here.
 
 use crate::failure::Failure;
+use iowhy_core::formats::blktrace::Warnings;
+use iowhy_core::model::Losses;
 use iowhy_views::escape::escape;
 use iowhy_views::style::Style;
-use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::io::{self, ErrorKind, IsTerminal, StdoutLock, Write};
 
 /// The style that fits standard output: its width, whether it shows colour and which characters.
 pub fn style() -> Style {
@@ -29,13 +31,48 @@ fn terminal_width() -> Option<usize> {
 /// Prints a whole screen or document. A reader that closes the pipe early (`| head`) is content,
 /// not an error.
 pub fn print(text: &str) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
-    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    match written {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(Failure::new(format!("failed to write the answer: {error}"), None))
+    let mut out = Answer::begin();
+    out.write(text.as_bytes());
+    out.finish()
+}
+
+/// An answer that is printed piece by piece, until nobody reads it any more.
+pub struct Answer {
+    out: StdoutLock<'static>,
+    written: io::Result<()>,
+}
+
+impl Answer {
+    /// Nothing is printed yet.
+    pub fn begin() -> Answer {
+        Answer { out: io::stdout().lock(), written: Ok(()) }
+    }
+
+    /// Prints `bytes` as they are; false once printing makes no sense any more.
+    pub fn write(&mut self, bytes: &[u8]) -> bool {
+        if self.written.is_ok() {
+            self.written = self.out.write_all(bytes);
         }
-        _ => Ok(()),
+        self.written.is_ok()
+    }
+
+    /// Prints what is held back; false as for [`Answer::write`].
+    pub fn flush(&mut self) -> bool {
+        if self.written.is_ok() {
+            self.written = self.out.flush();
+        }
+        self.written.is_ok()
+    }
+
+    /// Says whether all of it was printed, or as much as was read.
+    pub fn finish(mut self) -> Result<(), Failure> {
+        self.flush();
+        match self.written {
+            Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+                Err(Failure::new(format!("failed to write the answer: {error}"), None))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -53,6 +90,35 @@ pub fn is_terminal() -> bool {
 pub fn note(text: &str) {
     // Nobody is left to be told when standard error is closed.
     let _ = writeln!(io::stderr().lock(), "{}", escape(text, &style()));
+}
+
+/// `text` as it may be printed beside other text: what it quotes may hold anything.
+pub fn escaped(text: &str) -> String {
+    escape(text, &style()).into_owned()
+}
+
+/// What is wrong with a capture, a sentence each.
+pub fn sentences(warnings: &Warnings) -> Vec<String> {
+    let mut sentences: Vec<String> = warnings.items().iter().map(ToString::to_string).collect();
+    if warnings.suppressed() > 0 {
+        sentences.push(format!("{} more kinds of loss in further files", warnings.suppressed()));
+    }
+    sentences
+}
+
+/// Says beside the answer what is wrong with a capture.
+pub fn warnings(warnings: &Warnings) {
+    sentences(warnings).iter().for_each(|sentence| note(&format!("note: {sentence}")));
+}
+
+/// What was lost, a sentence each.
+pub fn loss_sentences(losses: &Losses) -> Vec<String> {
+    losses.items.iter().map(|loss| format!("lost: {} {}", loss.count, loss.meaning)).collect()
+}
+
+/// Says beside the answer what was lost.
+pub fn losses(losses: &Losses) {
+    loss_sentences(losses).iter().for_each(|sentence| note(sentence));
 }
 
 /// Says why the command failed, and what to do.

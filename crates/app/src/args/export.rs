@@ -1,19 +1,19 @@
 //! `iowhy export`.
 
-use super::Only;
+use super::{Only, Source};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
 /// `iowhy export`.
 #[derive(Args, Debug)]
 pub struct Export {
-    /// The recording's directory
-    #[arg(value_name = "DIR")]
-    pub recording: PathBuf,
+    /// What to read.
+    #[command(flatten)]
+    pub source: Source,
     /// What to write
     #[arg(long, value_enum)]
     pub format: Format,
-    /// Where to write it [default: standard output]
+    /// Where to write it [default: standard output]; a new directory, with --format blktrace
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// The table, with --format csv
@@ -22,6 +22,9 @@ pub struct Export {
     /// What a stack is weighed by, with --format collapsed
     #[arg(long, value_enum, default_value = "time")]
     pub weight: Weight,
+    /// blktrace's protocol, with --format blktrace: 8 is what Linux 6.19 and later write
+    #[arg(long, value_name = "7|8", default_value = "7", value_parser = clap::value_parser!(u8).range(7..=8))]
+    pub protocol: u8,
     /// What to keep.
     #[command(flatten)]
     pub only: Only,
@@ -40,6 +43,8 @@ pub enum Format {
     Collapsed,
     /// The rows of one table
     Csv,
+    /// Files that blkparse, btt and `fio --read_iolog` take; needs single events
+    Blktrace,
 }
 
 /// What a stack is weighed by.

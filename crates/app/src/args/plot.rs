@@ -1,15 +1,15 @@
 //! `iowhy plot`.
 
-use super::Only;
+use super::{Only, Source};
 use clap::Args;
 use std::path::PathBuf;
 
 /// `iowhy plot`.
 #[derive(Args, Debug)]
 pub struct Plot {
-    /// The recording's directory
-    #[arg(value_name = "DIR")]
-    pub recording: PathBuf,
+    /// What to read.
+    #[command(flatten)]
+    pub source: Source,
     /// The picture to write: .svg or .png
     #[arg(short, long, value_name = "FILE", default_value = "iowhy.svg")]
     pub output: PathBuf,

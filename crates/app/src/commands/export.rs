@@ -1,26 +1,29 @@
-//! `iowhy export`: a recording in another program's format.
+//! `iowhy export`: a recording or a capture in another program's format.
+
+mod captures;
 
 use crate::args::export::{Export, Format, Weight};
 use crate::failure::Failure;
 use crate::output;
+use crate::sources;
 use iowhy_core::formats::collapsed::{self, Collapsed};
-use iowhy_core::formats::csv::Csv;
+use iowhy_core::formats::csv::{Csv, Which};
 use iowhy_core::formats::export::{self, Error, Exported, export};
 use iowhy_core::formats::iolog::{Iolog, Version};
 use iowhy_core::formats::perfetto::Perfetto;
-use iowhy_core::recording::Reader;
 use std::fs::File;
 use std::io::{BufWriter, ErrorKind, Write};
 use std::path::Path;
 
 /// Writes the export, and says beside it what is not in it.
 pub fn run(args: &Export) -> Result<(), Failure> {
-    let mut reader = Reader::open(&args.recording)?;
+    let Some(mut format) = format(args) else { return captures::write(args) };
+    let events = args.format == Format::Csv && args.table == Which::Events;
+    let mut source = sources::open(&args.source.paths, events)?;
     let mut out = writer(args)?;
-    let mut format = format(args);
-    match export(&mut reader, &args.only.filter(), format.as_mut(), &mut out) {
+    match export(&mut source, &args.only.filter(), format.as_mut(), &mut out) {
         Ok(exported) => tell(&exported, args.output.as_deref()),
-        Err(Error::Source(error)) => return Err(error.into()),
+        Err(Error::Source(error)) => return Err(error),
         // A reader that closes the pipe early is content.
         Err(Error::Write(cause)) if cause.kind() == ErrorKind::BrokenPipe => {}
         Err(Error::Write(cause)) => return Err(failed(args.output.as_deref(), &cause)),
@@ -46,8 +49,9 @@ fn failed(path: Option<&Path>, cause: &std::io::Error) -> Failure {
     Failure::new(format!("failed to write {place}: {cause}"), None)
 }
 
-fn format(args: &Export) -> Box<dyn export::Format> {
-    match args.format {
+/// The format; none for blktrace's, which is many files.
+fn format(args: &Export) -> Option<Box<dyn export::Format>> {
+    let format: Box<dyn export::Format> = match args.format {
         Format::Perfetto => Box::new(Perfetto::default()),
         Format::Iolog => Box::new(Iolog::new(Version::Three)),
         Format::IologV2 => Box::new(Iolog::new(Version::Two)),
@@ -57,7 +61,9 @@ fn format(args: &Export) -> Box<dyn export::Format> {
             Weight::Bytes => collapsed::Weight::Bytes,
             Weight::Time => collapsed::Weight::Time,
         })),
-    }
+        Format::Blktrace => return None,
+    };
+    Some(format)
 }
 
 fn tell(exported: &Exported, path: Option<&Path>) {

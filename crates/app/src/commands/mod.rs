@@ -1,10 +1,13 @@
 //! A module for each command.
 
 pub mod check;
+pub mod events;
 pub mod export;
+pub mod import;
 pub mod locate;
 pub mod plot;
 pub mod record;
 pub mod report;
+pub mod stages;
 mod unprivileged;
 pub mod watch;

@@ -1,15 +1,15 @@
-//! `iowhy plot`: a recording as a picture.
+//! `iowhy plot`: a recording or a capture as a picture.
 
 use crate::args::plot::Plot;
 use crate::failure::Failure;
 use crate::output;
+use crate::sources;
 use iowhy_core::analysis::plots::{MAX_DEVICES, Plots};
-use iowhy_core::model::{Environment, Names};
-use iowhy_core::recording::Reader;
-use iowhy_core::source::{Batch, Progress, Source};
+use iowhy_core::model::Environment;
+use iowhy_core::source::Source;
 use iowhy_views::plot;
 
-/// Draws the recording, and says beside it what is not on the picture.
+/// Draws the source, and says beside it what is not on the picture.
 pub fn run(args: &Plot) -> Result<(), Failure> {
     let is_png = match args.output.extension().and_then(|extension| extension.to_str()) {
         Some("png") => true,
@@ -35,20 +35,13 @@ pub fn run(args: &Plot) -> Result<(), Failure> {
 }
 
 fn read(args: &Plot) -> Result<(Plots, Environment), Failure> {
-    let mut reader = Reader::open(&args.recording)?;
-    let filter = args.only.filter();
-    let (mut names, mut batch) = (Names::new(), Batch::default());
-    let mut plots = Plots::new(reader.environment());
-    loop {
-        batch.clear();
-        let progress = reader.fill(&mut batch, &mut names)?;
-        batch.retain(&filter, &names);
-        plots.add(&batch, &names);
-        if progress == Progress::Done {
-            break;
-        }
-    }
-    let environment = reader.environment().clone();
+    let mut source = sources::open(&args.source.paths, false)?;
+    let mut plots = Plots::new(source.environment());
+    sources::read_all(&mut source, &args.only.filter(), |batch, names, _| {
+        plots.add(batch, names);
+        Ok(())
+    })?;
+    let environment = source.environment().clone();
     Ok((plots.finish(&environment), environment))
 }
 

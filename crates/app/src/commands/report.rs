@@ -1,30 +1,21 @@
-//! `iowhy report`: the same screen, from a recording.
+//! `iowhy report`: the same screen, from a recording or a capture.
 
 use crate::args::{Report, Show};
 use crate::failure::Failure;
 use crate::output;
+use crate::sources;
 use iowhy_core::analysis::{Summarizer, Summary};
-use iowhy_core::model::Names;
-use iowhy_core::recording::Reader;
-use iowhy_core::source::{Batch, Progress, Source};
+use iowhy_core::source::Source;
 
-/// Reads the recording and shows it.
+/// Reads the source and shows it.
 pub fn run(args: &Report) -> Result<(), Failure> {
-    let mut reader = Reader::open(&args.recording)?;
-    let filter = args.only.filter();
-    let mut names = Names::new();
-    let mut batch = Batch::default();
-    let mut summarizer = Summarizer::new(reader.environment());
-    loop {
-        batch.clear();
-        let progress = reader.fill(&mut batch, &mut names)?;
-        batch.retain(&filter, &names);
-        summarizer.add(&batch, &names);
-        if progress == Progress::Done {
-            break;
-        }
-    }
-    show(&summarizer.finish(reader.environment(), &names), &args.show)
+    let mut source = sources::open(&args.source.paths, false)?;
+    let mut summarizer = Summarizer::new(source.environment());
+    let names = sources::read_all(&mut source, &args.only.filter(), |batch, names, _| {
+        summarizer.add(batch, names);
+        Ok(())
+    })?;
+    show(&summarizer.finish(source.environment(), &names), &args.show)
 }
 
 /// Prints a summary as the user asked for it.

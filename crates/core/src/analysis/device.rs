@@ -150,6 +150,9 @@ pub(super) struct DeviceTally {
     unlinked: FxHashMap<Name, u64>,
 }
 
+/// Drivers give up a command by then.
+const GIVEN_UP_NS: u64 = 30_000_000_000;
+
 impl DeviceTally {
     pub fn new(name: Option<Name>, request: &Request, start_ns: u64) -> DeviceTally {
         DeviceTally {
@@ -219,8 +222,8 @@ impl DeviceTally {
 
     /// Says until when an open request was under way, and counts the device busy for as long: until
     /// `now_ns`, the end of the watch. But where ends may be lost, one that later ones of its
-    /// direction overtook by more than [`STALLED_NS`] is taken for ended unseen, so that its time is
-    /// not known.
+    /// direction overtook by more than [`STALLED_NS`], or any by [`GIVEN_UP_NS`], is taken for ended
+    /// unseen, so that its time is not known.
     pub fn settle_open(
         &mut self,
         life: &Life,
@@ -228,8 +231,11 @@ impl DeviceTally {
         now_ns: u64,
         may_lose_ends: bool,
     ) -> u64 {
-        let overtaken_ns = self.directions[direction].latest_end_ns;
-        if may_lose_ends && overtaken_ns > life.queued_ns.saturating_add(STALLED_NS) {
+        let overtaken = |by_ns: u64, after_ns| by_ns > life.queued_ns.saturating_add(after_ns);
+        if may_lose_ends
+            && (overtaken(self.directions[direction].latest_end_ns, STALLED_NS)
+                || overtaken(self.latest_end_ns, GIVEN_UP_NS))
+        {
             self.overtaken += 1;
             return life.queued_ns;
         }

@@ -38,6 +38,8 @@ mod tables;
 mod tests;
 mod usage;
 
+pub(crate) use usage::NOT_IN_DATA;
+
 pub use axes::{ByDirection, ByInterval, Direction, Interval};
 pub use latency::Latencies;
 pub use summarizer::{MAX_DEVICES, Summarizer};

@@ -102,6 +102,11 @@ impl Import {
         &self.capture
     }
 
+    /// Whether no event was seen so far.
+    pub fn is_empty(&self) -> bool {
+        self.facts.first.is_none()
+    }
+
     /// The name that a device goes by: the capture's, for the first device of each name.
     fn device_name(&self, number: u32) -> String {
         let (major, minor) = (number >> 20, number & 0xf_ffff);
@@ -136,9 +141,6 @@ impl Import {
         found.cpus = facts.cpus;
         found.finished = true;
         found.ended_by = "end of capture".to_owned();
-        if let Some(offset) = self.clock_offset() {
-            found.realtime_offset_ns = offset;
-        }
         for number in facts.devices.keys() {
             found.devices.push(Device {
                 name: self.device_name(*number),
@@ -178,13 +180,6 @@ impl Import {
                 unmatched.completions
             ));
         }
-        if unmatched.in_flight > 0 {
-            limits.push(format!(
-                "{} requests were issued but never completed in the capture: many of them mean \
-                 that a CPU's file is missing",
-                unmatched.in_flight
-            ));
-        }
         for (action, meaning) in NEEDED {
             if self.facts.first.is_some() && !self.facts.has(*action) {
                 limits.push((*meaning).to_owned());
@@ -206,6 +201,8 @@ impl Import {
         losses.add("capture", bad, "bytes of the capture that are no record", true);
         let lost = unmatched.completions + unmatched.flushes;
         losses.add("completions", lost, "completions without a beginning, left out", true);
+        let unfinished = self.rows.unfinished(self.facts.last);
+        losses.add("unfinished", unfinished, UNFINISHED, true);
         losses.add("stale", unmatched.stale, "requests whose end was lost, left out", true);
         losses.add("open", unmatched.given_up, "requests given up: too many were open", true);
         let devices = unmatched.devices;
@@ -213,11 +210,14 @@ impl Import {
     }
 }
 
+const UNFINISHED: &str = "requests that were issued but never completed, though no other took as \
+    long: a CPU's file is missing, or events were lost";
+
 /// What is not known where a capture lacks an action altogether.
 const NEEDED: &[(Action, &str)] = &[
-    (Action::Queue, "it holds no Q: who asked and how long a request waited are not known"),
+    (Action::Queue, "it holds no Q: who asked, and how long requests waited, is not known"),
     (Action::GetRequest, "it holds no G: the wait for a request and for tags is not known"),
-    (Action::Issue, "it holds no D: the queue's share of a latency is not known"),
+    (Action::Issue, "it holds no D: which part of a latency is the device's is not known"),
     (Action::Complete, "it holds no C: nothing is known of latencies"),
 ];
 
@@ -225,7 +225,7 @@ const NEEDED: &[(Action, &str)] = &[
 const ALWAYS: &[&str] = &[
     "blktrace sees the block layer only: no files, cgroups, stacks or system calls, and no wait \
      before a request is queued",
-    "its process numbers are thread numbers, and its names the first that a thread had",
+    "its PIDs are those of threads, each under the first name that the thread had",
 ];
 
 impl Source for Import {
@@ -245,6 +245,8 @@ impl Source for Import {
             self.facts.see(&self.records, record);
         }
         self.name_devices(names);
+        // Whoever writes events while they come needs the clock before the end.
+        self.environment.realtime_offset_ns = self.clock_offset().unwrap_or(0);
         let mut sink = self.rows.sink(batch, names, &self.processes);
         if self.options.events {
             sink.events(&self.records);

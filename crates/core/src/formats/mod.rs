@@ -6,6 +6,7 @@
 //! | [`events`] | block events as blkparse prints them |
 //! | [`text_events`] | blkparse's and ftrace's text, read back |
 //! | [`import`] | a capture as a [`crate::source::Source`] |
+//! | [`replay`] | rows of single events as the records that a capture gives |
 //! | [`export`] | from any [`crate::source::Source`] to one of the formats below |
 //! | [`iolog`] | fio's logs, versions 2 and 3, that `fio --read_iolog` replays |
 //! | [`perfetto`] | a trace for <https://ui.perfetto.dev>: a track for each device's queue |
@@ -24,5 +25,6 @@ pub mod export;
 pub mod import;
 pub mod iolog;
 pub mod perfetto;
+pub mod replay;
 pub mod text_events;
-mod window;
+pub(crate) mod window;

@@ -10,7 +10,7 @@ const ROWS: usize = 1 << 18;
 
 /// Rows on their way into order.
 #[derive(Debug)]
-pub(super) struct Window<T> {
+pub(crate) struct Window<T> {
     heap: BinaryHeap<Entry<T>>,
     rows: usize,
     sequence: u64,
@@ -46,6 +46,12 @@ impl<T> Ord for Entry<T> {
     }
 }
 
+impl<T> Default for Window<T> {
+    fn default() -> Self {
+        Window::new()
+    }
+}
+
 impl<T> Window<T> {
     pub fn new() -> Window<T> {
         Window::of(ROWS)
@@ -69,6 +75,11 @@ impl<T> Window<T> {
         self.late += u64::from(time < self.last);
         self.last = self.last.max(time);
         Some((time, row))
+    }
+
+    /// The time of the earliest row that is kept back.
+    pub fn earliest(&self) -> Option<u64> {
+        self.heap.peek().map(|entry| entry.key.0)
     }
 
     /// How many rows came too late for their place.

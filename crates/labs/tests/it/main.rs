@@ -10,7 +10,9 @@
 )]
 
 mod architecture;
+mod bad_captures;
 mod bad_input;
+mod blktrace;
 mod cached;
 mod direct;
 mod hung;
@@ -34,7 +36,9 @@ fn main() {
         metadata::tests(),
         hung::tests(),
         totals::tests(),
+        bad_captures::tests(),
         bad_input::tests(),
+        blktrace::tests(),
         locate::tests(),
         signals::tests(),
     ];

@@ -1,7 +1,7 @@
 //! The first lines: what was watched, what was lost and what watching cost; then whatever must be
 //! seen before any figure.
 
-use super::Screen;
+use super::{Screen, usage};
 use crate::escape::{escape, width};
 use crate::human;
 use crate::style::{Paint, Style};
@@ -144,9 +144,14 @@ fn of_device(device: &DeviceSummary, style: &Style) -> Vec<String> {
         let open = (device.open_requests.saturating_sub(device.overtaken_requests))
             .max(device.kernel_in_flight_end.unwrap_or(0));
         let age = device.oldest_open_ns.unwrap_or(stalled);
+        // Where the data lacks the ends of others, it may lack these too.
+        let (verb, doubt) = match device.overtaken_requests {
+            0 => ("stalls", ""),
+            _ => ("may stall", ", or the data lacks their ends too"),
+        };
         notes.push(format!(
-            "{name} stalls: {} in flight, the oldest for at least {}, and none completed in the \
-             last {}",
+            "{name} {verb}: {} in flight, the oldest for at least {}, and none completed in the \
+             last {}{doubt}",
             plural(open, "request"),
             human::time(age as f64, style),
             human::time(stalled as f64, style),
@@ -215,6 +220,7 @@ fn missing(summary: &Summary) -> Option<String> {
         ("processes", summary.processes.is_absent()),
         ("containers", summary.containers.is_absent()),
         ("files", summary.files.is_absent()),
+        ("origins", usage::are_origins_unknown(summary)),
         ("code paths", summary.code_paths.sampled_requests == 0),
     ];
     let names: Vec<&str> = missing.iter().filter(|it| it.1).map(|it| it.0).collect();

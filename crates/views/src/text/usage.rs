@@ -7,6 +7,7 @@ use crate::style::{Paint, Style};
 use crate::table::{Align, Cell, Column, Definition, Room};
 use iowhy_core::analysis::Summary;
 use iowhy_core::analysis::summary::{FileRow, ProcessRow, ProgramRow, Table, Usage};
+use iowhy_core::model::Origin;
 
 /// Rows that a table has only for their bytes.
 const BY_BYTES: usize = 2;
@@ -185,13 +186,21 @@ pub(super) fn sections(summary: &Summary, screen: &mut Screen) {
         (escape(&row.container, &style).into_owned(), None)
     });
     let files = rows(&summary.files, &style, |row| (file_name(row, &style), row.sequential_share));
-    let origins = rows(&summary.origins, &style, |row| (row.origin.word().to_owned(), None));
+    let origins = match are_origins_unknown(summary) {
+        true => Vec::new(),
+        false => rows(&summary.origins, &style, |row| (row.origin.word().to_owned(), None)),
+    };
     screen.tables(&[
         (&PROCESSES, &processes),
         (&CONTAINERS, &containers),
         (&FILES, &files),
         (&ORIGINS, &origins),
     ]);
+}
+
+/// Whether no request tells why it exists.
+pub(super) fn are_origins_unknown(summary: &Summary) -> bool {
+    matches!(summary.origins.rows.as_slice(), [row] if row.subject.origin == Origin::Unknown)
 }
 
 /// The rows of a table that a screen shows: the largest, the others, and what belongs to none;

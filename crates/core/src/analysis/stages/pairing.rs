@@ -113,7 +113,7 @@ impl Pairer {
     }
 
     #[inline]
-    fn device(&mut self, number: u32) -> Option<u32> {
+    pub(super) fn device(&mut self, number: u32) -> Option<u32> {
         match self.last_device {
             Some((known, index)) if known == number => Some(index),
             _ => self.other_device(number),

@@ -22,7 +22,15 @@ pub struct Start {
 
 /// Hands every batch of `capture` to `each`, in order, and gives the capture back for its
 /// warnings.
-pub fn run(mut capture: Capture, mut each: impl FnMut(Start, &Batch)) -> Capture {
+pub fn run(capture: Capture, mut each: impl FnMut(Start, &Batch)) -> Capture {
+    run_while(capture, |start, batch| {
+        each(start, batch);
+        true
+    })
+}
+
+/// As [`run`], for as long as `each` answers true: warnings are then of what was read.
+pub fn run_while(mut capture: Capture, mut each: impl FnMut(Start, &Batch) -> bool) -> Capture {
     let (full, filled) = sync_channel::<(Start, Batch)>(DEPTH);
     let (empty, emptied) = channel::<Batch>();
     for _ in 0..DEPTH {
@@ -41,11 +49,13 @@ pub fn run(mut capture: Capture, mut each: impl FnMut(Start, &Batch)) -> Capture
             }
             capture
         });
-        for (start, batch) in filled {
-            each(start, &batch);
+        while let Ok((start, batch)) = filled.recv() {
+            if !each(start, &batch) {
+                break;
+            }
             let _ = empty.send(batch);
         }
-        drop(empty);
+        drop((empty, filled));
         match reader.join() {
             Ok(capture) => capture,
             Err(panic) => std::panic::resume_unwind(panic),

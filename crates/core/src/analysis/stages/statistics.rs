@@ -4,6 +4,8 @@
 //! A request's stages add up to its Q2C. Figures of bios stand beside those of requests, because
 //! btt counts bios: a request of 32 bios gives it 32 equal samples.
 
+mod requests;
+
 use super::btt::figures::{Average, Live};
 use super::pairing::{Done, Pairer, Sink, Unmatched};
 use super::slots::{NEVER, Slot};
@@ -251,6 +253,7 @@ pub struct ProcessStages {
 pub struct Stages {
     pairer: Pairer,
     figures: Figures,
+    requests: requests::Joined,
 }
 
 #[derive(Debug)]
@@ -284,7 +287,7 @@ impl Stages {
     /// An analysis that keeps percentiles of at most `devices` devices.
     pub fn with_histograms(devices: usize) -> Stages {
         let figures = Figures { histograms: devices.min(MAX_HISTOGRAMS), ..Figures::default() };
-        Stages { pairer: Pairer::default(), figures }
+        Stages { figures, ..Stages::default() }
     }
 
     /// Lets go of what is only needed while events come.
@@ -324,6 +327,7 @@ impl Stages {
 
     /// Counts what is still open at the end.
     pub fn finish(&mut self) {
+        self.finish_requests();
         self.pairer.end(&mut self.figures);
     }
 
@@ -365,7 +369,7 @@ impl Figures {
             self.devices.push(DeviceStages::new(record, histograms));
         }
         let device = self.devices.get_mut(index as usize)?;
-        device.last = record.time;
+        device.last = device.last.max(record.time);
         Some(device)
     }
 

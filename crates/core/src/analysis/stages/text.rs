@@ -13,6 +13,10 @@ const PROCESSES: usize = 20;
 /// # Errors
 /// Whatever `out` answers.
 pub fn write(stages: &Stages, out: &mut dyn Write) -> io::Result<()> {
+    if stages.devices().is_empty() {
+        return writeln!(out, "no request was seen");
+    }
+    missing(stages, out)?;
     unmatched(stages, out)?;
     table(out, "all devices", &stages.all())?;
     let devices = stages.devices();
@@ -41,6 +45,23 @@ pub fn time(nanoseconds: f64) -> String {
     };
     let digits = if value < 9.995 { 2 } else { usize::from(value < 99.95) };
     format!("{value:.digits$} {unit}")
+}
+
+/// What the events that are there cannot tell.
+fn missing(stages: &Stages, out: &mut dyn Write) -> io::Result<()> {
+    let (devices, all) = (stages.devices(), stages.all());
+    let has = |stage: Stage| all.get(stage).average.count > 0;
+    let (queued, issued) =
+        devices.iter().fold((0, 0), |(q, d), device| (q + device.queued, d + device.issued));
+    let lines = [
+        (queued == 0, "no Q: who asked, and how long requests waited, is not known"),
+        (issued == 0, "no D: which part of Q2C is the device's is not known"),
+        (!has(Stage::D2c) && !has(Stage::Q2c), "no request that began and completed"),
+    ];
+    for (_, meaning) in lines.iter().filter(|(missing, _)| *missing) {
+        writeln!(out, "{meaning}")?;
+    }
+    Ok(())
 }
 
 fn unmatched(stages: &Stages, out: &mut dyn Write) -> io::Result<()> {
@@ -117,6 +138,9 @@ fn shares(out: &mut dyn Write, name: &str, total: impl Fn(Stage) -> (u64, u64)) 
 }
 
 fn overhead(stages: &Stages, out: &mut dyn Write) -> io::Result<()> {
+    if stages.devices().iter().all(|device| device.stages.get(Stage::Q2c).average.count == 0) {
+        return Ok(());
+    }
     heading(out, "share of Q2C by device")?;
     for device in stages.devices() {
         shares(out, &name(device.number), |stage| {
@@ -128,8 +152,11 @@ fn overhead(stages: &Stages, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn processes(stages: &Stages, out: &mut dyn Write) -> io::Result<()> {
-    heading(out, "share of Q2C by process")?;
     let all = stages.processes();
+    if all.is_empty() {
+        return Ok(());
+    }
+    heading(out, "share of Q2C by process")?;
     for (pid, process) in all.iter().take(PROCESSES) {
         let known = stages.name(*pid).unwrap_or("(no name)");
         let name = if *pid == OTHER_PROCESSES {

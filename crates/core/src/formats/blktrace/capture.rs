@@ -4,7 +4,7 @@
 //! on the way are handed out at once, ahead of the order of time. Among equal times the stream
 //! that is being read goes on, then the one that was put back last: blkparse's order.
 
-use super::input::{Input, Inputs};
+use super::input::{Group, Input, Inputs};
 use super::reader::MIN_BUFFER;
 use super::record::Batch;
 use super::stream::{Bytes, Stream};
@@ -94,12 +94,7 @@ impl Capture {
         let buffer = (BUFFERS / inputs.len().max(1)).clamp(MIN_BUFFER, 256 << 10);
         for (number, group) in inputs.groups.iter().enumerate() {
             let number = u16::try_from(number).unwrap_or(u16::MAX);
-            if let (Some(_), Some(Input::Cpu { path, .. })) =
-                (group.missing.first(), group.inputs.first())
-            {
-                let file = path.display().to_string().into();
-                capture.warnings.add(&file, 0, Kind::MissingCpu, group.missing.len() as u64);
-            }
+            capture.note_missing(group);
             for input in &group.inputs {
                 if capture.is_reachable(input, &group.missing) {
                     capture.add(input, number, buffer)?;
@@ -108,6 +103,21 @@ impl Capture {
         }
         capture.inputs = inputs;
         Ok(capture)
+    }
+
+    /// Names the CPUs' files that are missing; many of them only by their number.
+    fn note_missing(&mut self, group: &Group) {
+        const NAMED: usize = 8;
+        let Some(Input::Cpu { path, .. }) = group.inputs.first() else { return };
+        let named = group.missing.len() <= NAMED;
+        for cpu in group.missing.iter().take(NAMED).filter(|_| named) {
+            let file = path.with_file_name(format!("{}.blktrace.{cpu}", group.name));
+            self.warnings.add(&file.display().to_string().into(), 0, Kind::MissingCpu, 1);
+        }
+        if !named {
+            let file = path.with_file_name(&group.name).display().to_string().into();
+            self.warnings.add(&file, 0, Kind::MissingCpu, group.missing.len() as u64);
+        }
     }
 
     /// A capture of one stream that is already open, such as a pipe.

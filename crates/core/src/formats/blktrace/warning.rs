@@ -10,7 +10,8 @@ pub enum Kind {
     Empty,
     /// The file does not begin with a record in either byte order.
     NotBlktrace,
-    /// A CPU's file is missing among its siblings; the count is how many.
+    /// A CPU's file is missing among its siblings; one for each file, but one with the count for
+    /// many.
     MissingCpu,
     /// The last record is cut off; the count is the bytes that were left over.
     TruncatedTail,
@@ -37,27 +38,47 @@ pub enum Kind {
 impl Kind {
     /// What it means, with the count.
     pub fn sentence(self, count: u64) -> String {
+        let n = |one: &str, many: &str| match count {
+            1 => format!("1 {one}"),
+            _ => format!("{count} {many}"),
+        };
         match self {
             Kind::Empty => "is empty: that CPU saw no event, or its events were lost".to_owned(),
             Kind::NotBlktrace => "is no blktrace file".to_owned(),
             Kind::MissingCpu => {
-                format!("{count} CPU files are missing: events that ended there have no completion")
+                let missing = n("CPU's file is", "CPUs' files are");
+                format!("{missing} missing: what completed there has no completion")
             }
-            Kind::TruncatedTail => format!("the last record is cut off: {count} bytes left over"),
-            Kind::BadBytes => format!("{count} bytes that are no record were skipped"),
+            Kind::TruncatedTail => {
+                format!("the last record is cut off: {} left over", n("byte", "bytes"))
+            }
+            Kind::BadBytes => {
+                n("byte that is no record was skipped", "bytes that are no record were skipped")
+            }
             Kind::UnsupportedVersion => {
-                format!("{count} records of an unknown protocol were skipped")
+                format!("{} of an unknown protocol skipped", n("record", "records"))
             }
             Kind::MislabelledVersion => {
                 "64-byte records that say protocol 7 were read as protocol 8".to_owned()
             }
             Kind::ForeignCpu => {
-                format!("{count} records are of another CPU than the file's name says; kept")
+                let records = n("record is", "records are");
+                format!("{records} of another CPU than the file's name says; kept")
             }
-            Kind::SequenceGap => format!("{count} sequence numbers are missing: events were lost"),
-            Kind::OutOfOrder => format!("{count} events are earlier than the one before them"),
-            Kind::UnknownAction => format!("{count} events have an unknown action"),
-            Kind::UnknownLine => format!("{count} lines are no event and were skipped"),
+            Kind::SequenceGap => {
+                let numbers = n("sequence number is", "sequence numbers are");
+                format!("{numbers} missing: events were lost")
+            }
+            Kind::OutOfOrder => n(
+                "event is earlier than the one before it",
+                "events are earlier than the one before",
+            ),
+            Kind::UnknownAction => {
+                n("event has an unknown action", "events have an unknown action")
+            }
+            Kind::UnknownLine => {
+                n("line is no event and was skipped", "lines are no event and were skipped")
+            }
             Kind::ReadFailed => "could not be read to its end".to_owned(),
         }
     }

@@ -195,7 +195,8 @@ impl Writer {
     }
 }
 
-fn record(event: &Event, device: u32, rwbs: &str) -> Record {
+/// The record that `event` was, but for its sequence number.
+pub(crate) fn record(event: &Event, device: u32, rwbs: &str) -> Record {
     Record {
         time: event.time_ns,
         sector: event.sector,
@@ -212,7 +213,7 @@ fn record(event: &Event, device: u32, rwbs: &str) -> Record {
 }
 
 /// The payload that the action asks for: blkparse reads it without looking at its length.
-fn payload(event: &Event, device: u32) -> Vec<u8> {
+pub(crate) fn payload(event: &Event, device: u32) -> Vec<u8> {
     let number = event.payload.unwrap_or(0);
     match Action::from_number((event.action & 0xff) as u16) {
         Some(Action::Remap) => {

@@ -9,7 +9,7 @@
 //! | [`put`] | numbers and padding without the formatting machinery |
 //!
 //! Where [`Options::compatible`] is set, blkparse's quirks are repeated: names that are not known
-//! yet when a line is printed, split sectors cut to 32 bits, no lines for unknown actions.
+//! yet when a line is printed, the first name of a number for ever, split sectors cut to 32 bits, no lines for unknown actions.
 
 pub mod format;
 pub mod line;
@@ -78,6 +78,17 @@ impl ProcessNames {
         }
     }
 
+    /// Keeps the name that a record tells in place of one told before: a number may be used again,
+    /// and a program may start another.
+    pub fn learn(&mut self, batch: &Batch, record: &Record) {
+        if record.is_notify()
+            && record.action == notify::PROCESS
+            && (self.names.len() < Self::MAX || self.names.contains_key(&record.pid))
+        {
+            self.names.insert(record.pid, ShortName::new(batch.process_name(record)));
+        }
+    }
+
     /// The name of `pid`; `(null)` where none is known, as blkparse prints it.
     #[inline]
     pub fn get(&self, pid: u32) -> &[u8] {
@@ -136,7 +147,10 @@ impl EventText {
     pub fn write(&mut self, batch: &Batch, genesis: u64, out: &mut Vec<u8>) -> bool {
         for record in &batch.records {
             if record.is_notify() && !record.is_message() {
-                self.names.see(batch, record);
+                match self.options.compatible {
+                    true => self.names.see(batch, record),
+                    false => self.names.learn(batch, record),
+                }
                 continue;
             }
             if self.ended {

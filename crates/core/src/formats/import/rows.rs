@@ -1,5 +1,6 @@
 //! Rows of the model out of what was joined.
 
+use crate::analysis::NOT_IN_DATA;
 use crate::analysis::stages::pairing::{Done, Sink};
 use crate::analysis::stages::slots::{NEVER, Slot};
 use crate::formats::blktrace::action::{Action, Rwbs, category as c};
@@ -14,6 +15,10 @@ use rustc_hash::{FxHashMap, FxHashSet};
 pub(super) struct Rows {
     devices: FxHashMap<u32, DeviceRow>,
     processes: FxHashSet<u32>,
+    /// The longest time from D to C, ns.
+    longest: u64,
+    /// When the requests were issued that had not completed at the end.
+    open: Vec<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +41,13 @@ impl Rows {
     /// Whether bios were queued to it but no request was ever issued.
     pub(super) fn is_bio_based(&self, number: u32) -> bool {
         self.devices.get(&number).is_some_and(|device| device.queued && !device.issued)
+    }
+
+    /// Requests that had not completed by `end`, although they were issued longer before it than
+    /// any other took: their completions are not in the capture.
+    pub(super) fn unfinished(&self, end: u64) -> u64 {
+        let overdue = |issued: &&u64| end.saturating_sub(**issued) > self.longest;
+        self.open.iter().filter(overdue).count() as u64
     }
 
     pub(super) fn sink<'a>(
@@ -124,7 +136,7 @@ impl RowSink<'_> {
     }
 
     fn part(&mut self, request: &Request) {
-        let reason = self.names.intern("blktrace records no files");
+        let reason = self.names.intern(NOT_IN_DATA);
         let rests = self.names.intern("the submitter: blktrace does not see who dirtied a page");
         self.batch.parts.push(RequestPart {
             request_id: request.request_id,
@@ -163,6 +175,13 @@ impl Sink for RowSink<'_> {
 
     fn done(&mut self, done: Done<'_>) {
         let slot = done.request;
+        match (slot.issued, done.completed) {
+            (NEVER, _) => {}
+            (issued, NEVER) => self.rows.open.push(issued),
+            (issued, completed) => {
+                self.rows.longest = self.rows.longest.max(completed.saturating_sub(issued));
+            }
+        }
         let process = self.process_name(slot.pid);
         if let Some(name) = process {
             self.meet(slot.pid, name, slot.age());

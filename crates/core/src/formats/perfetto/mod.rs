@@ -39,7 +39,7 @@ const MOST_THREADS: usize = 1 << 16;
 const SEQUENCE: u32 = 1;
 
 /// Writes such a trace.
-#[derive(Debug)]
+#[derive(Default, Debug)]
 pub struct Perfetto {
     window: Window<Item>,
     devices: FxHashMap<Name, (u32, Lanes)>,
@@ -48,20 +48,6 @@ pub struct Perfetto {
     packets: Trace,
     bytes: Vec<u8>,
     exported: Exported,
-}
-
-impl Default for Perfetto {
-    fn default() -> Perfetto {
-        Perfetto {
-            window: Window::new(),
-            devices: FxHashMap::default(),
-            threads: FxHashMap::default(),
-            described: FxHashSet::default(),
-            packets: Trace::default(),
-            bytes: Vec::new(),
-            exported: Exported::default(),
-        }
-    }
 }
 
 /// Identifies a track: what kind it is in the upper two bits.

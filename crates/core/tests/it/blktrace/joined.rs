@@ -89,7 +89,7 @@ fn what_a_capture_lacks_is_said_first() {
     std::fs::remove_file(generated.path().join("gen0.blktrace.1")).unwrap();
     let (_, _, import) = import(&generated.prefixes()[..1]);
     let limits = &import.environment().limits;
-    assert!(limits[0].contains("CPU files are missing"), "{limits:?}");
+    assert!(limits[0].contains("gen0.blktrace.1: 1 CPU's file is missing"), "{limits:?}");
     assert!(limits.iter().any(|limit| limit.contains("holds no Q")), "{limits:?}");
 }
 

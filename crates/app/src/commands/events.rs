@@ -1,0 +1,224 @@
+//! `iowhy events`: single block events as text, from a live watch, a recording or a capture.
+
+use crate::args::events::Events;
+use crate::failure::Failure;
+use crate::output::{self, Answer};
+use crate::sources::{self, Found};
+use crate::watching::{Sink, Until, watch};
+use iowhy_capture::live;
+use iowhy_core::analysis::stages::pipeline;
+use iowhy_core::formats::blktrace::{Batch, Inputs, Order};
+use iowhy_core::formats::events::{EventText, Options};
+use iowhy_core::formats::replay::{Replay, Replayed};
+use iowhy_core::model::{Environment, Filter, Names};
+use iowhy_core::recording::Reader;
+use iowhy_core::source::{self, Progress, Source};
+use std::path::Path;
+
+/// Prints what was asked for.
+pub fn run(args: &Events) -> Result<(), Failure> {
+    if args.source.paths.is_empty() {
+        return live(args);
+    }
+    match sources::find(&args.source.paths)? {
+        Found::Recording(path) => recording(args, &path),
+        Found::Capture(inputs) => capture(args, inputs),
+    }
+}
+
+/// Lines on their way to standard output.
+struct Printer {
+    text: EventText,
+    answer: Answer,
+    lines: Vec<u8>,
+    /// Whether lines are wanted, or only the figures of the end.
+    shown: bool,
+}
+
+impl Printer {
+    fn new(args: &Events, devices: Vec<u32>) -> Printer {
+        let options = Options {
+            compatible: args.blkparse_compat,
+            format: args.format.clone(),
+            formats: args.formats.clone(),
+            mask: args.actions.iter().fold(0, |all, kind| all | kind),
+            devices,
+            from: args.window.map_or(0, |window| window.0),
+            until: args.window.map(|window| window.1),
+        };
+        Printer {
+            text: EventText::new(options),
+            answer: Answer::begin(),
+            lines: Vec::new(),
+            shown: !args.no_text,
+        }
+    }
+
+    /// Prints the lines of `batch`; false once no more are wanted.
+    fn take(&mut self, batch: &Batch, genesis: u64) -> bool {
+        let more = self.text.write(batch, genesis, &mut self.lines);
+        let read = !self.shown || self.answer.write(&self.lines);
+        self.lines.clear();
+        more && read
+    }
+
+    fn replay(&mut self, replayed: Replayed<'_>) -> bool {
+        let names = &mut self.text.summary.names;
+        if names.len() < replayed.devices.len() {
+            *names = replayed.devices.to_vec();
+        }
+        self.take(replayed.batch, replayed.genesis)
+    }
+
+    fn finish(mut self, args: &Events) -> Result<(), Failure> {
+        if !args.quiet {
+            // Writing to memory cannot fail.
+            let _ = self.text.summary.write(&mut self.lines);
+            self.answer.write(&self.lines);
+        }
+        self.answer.finish()
+    }
+}
+
+fn capture(args: &Events, mut inputs: Inputs) -> Result<(), Failure> {
+    let names = inputs.groups.iter().map(|group| group.name.clone()).collect();
+    let chosen = Chosen::among(&args.devices, names)?;
+    if !chosen.names.is_empty() {
+        inputs.groups.retain(|group| chosen.names.contains(&group.name));
+    }
+    let mut printer = Printer::new(args, chosen.numbers);
+    let order = if args.blkparse_compat { Order::Blkparse } else { Order::Time };
+    if !args.blkparse_compat {
+        printer.text.names = sources::names(&inputs)?;
+    }
+    let capture = sources::capture(&inputs, order)?;
+    if !capture.is_merged() {
+        let names = inputs.groups.iter().map(|group| group.name.clone());
+        printer.text.summary.names = names.collect();
+    }
+    let mut any = false;
+    let capture = pipeline::run_while(capture, |start, batch| {
+        any |= !batch.records.is_empty();
+        printer.take(batch, start.genesis)
+    });
+    if !any {
+        sources::no_capture(capture.warnings())?;
+    }
+    printer.finish(args)?;
+    output::warnings(capture.warnings());
+    Ok(())
+}
+
+fn recording(args: &Events, path: &Path) -> Result<(), Failure> {
+    let mut reader = Reader::open(path)?;
+    let mut printer = Printer::new(args, numbers(&args.devices, reader.environment())?);
+    let (mut names, mut batch) = (Names::new(), source::Batch::default());
+    let mut replay = Replay::default();
+    let mut wanted = true;
+    while wanted {
+        batch.clear();
+        let progress = reader.fill(&mut batch, &mut names)?;
+        wanted = printer.replay(replay.take(&batch.events, &names));
+        if progress == Progress::Done {
+            wanted = wanted && printer.replay(replay.finish(&names));
+            break;
+        }
+    }
+    if replay.is_empty() {
+        return Err(no_events(path));
+    }
+    printer.finish(args)?;
+    if wanted {
+        output::losses(&reader.environment().losses);
+    }
+    Ok(())
+}
+
+/// The failure to find single events in a recording.
+pub fn no_events(path: &Path) -> Failure {
+    let message = format!("failed to find events in {}: it holds none", path.display());
+    let hint = "single events are recorded by `iowhy record --events` and `iowhy import --events`";
+    Failure::new(message, Some(hint.to_owned()))
+}
+
+/// What takes the events of a watch.
+struct Following {
+    printer: Printer,
+    replay: Replay,
+}
+
+impl Sink for Following {
+    fn take(
+        &mut self,
+        batch: &source::Batch,
+        names: &Names,
+        _now: &Environment,
+    ) -> Result<(), Failure> {
+        let wanted = self.printer.replay(self.replay.take(&batch.events, names));
+        // An error ends the watch: nobody reads on, or no later event is wanted.
+        let ended = || Failure::new("failed to print events", None);
+        (wanted && self.printer.answer.flush()).then_some(()).ok_or_else(ended)
+    }
+}
+
+fn live(args: &Events) -> Result<(), Failure> {
+    let options =
+        live::Options { devices: args.devices.clone(), events: true, ..live::Options::default() };
+    let until = Until { time: Some(args.source.time), command: None };
+    let begin = |_: &Environment| {
+        Ok(Following { printer: Printer::new(args, Vec::new()), replay: Replay::default() })
+    };
+    let watched = watch(&options, &Filter::default(), until, begin)?;
+    let Following { mut printer, mut replay } = watched.sink;
+    if watched.failed.is_none() {
+        printer.replay(replay.finish(&watched.names));
+    }
+    printer.finish(args)?;
+    output::losses(&watched.environment.losses);
+    Ok(())
+}
+
+/// Devices that the user named, by name or by number.
+struct Chosen {
+    names: Vec<String>,
+    numbers: Vec<u32>,
+}
+
+impl Chosen {
+    fn among(wanted: &[String], known: Vec<String>) -> Result<Chosen, Failure> {
+        let mut chosen = Chosen { names: Vec::new(), numbers: Vec::new() };
+        for text in wanted {
+            let name = text.strip_prefix("/dev/").unwrap_or(text);
+            match number(text) {
+                Some(number) => chosen.numbers.push(number),
+                None if known.iter().any(|known| known == name) => {
+                    chosen.names.push(name.to_owned());
+                }
+                None => {
+                    let message = format!("failed to find device {text}: the source has no such");
+                    let hint = format!("it has {}; or give 8,0", known.join(", "));
+                    return Err(Failure::new(message, Some(hint)));
+                }
+            }
+        }
+        Ok(chosen)
+    }
+}
+
+/// The numbers of the devices that the user named.
+fn numbers(wanted: &[String], environment: &Environment) -> Result<Vec<u32>, Failure> {
+    let devices = &environment.devices;
+    let known = devices.iter().map(|device| device.name.clone()).collect();
+    let mut chosen = Chosen::among(wanted, known)?;
+    let named = devices.iter().filter(|device| chosen.names.contains(&device.name));
+    let named = named.map(|device| (device.major << 20) | (device.minor & 0xf_ffff));
+    chosen.numbers.extend(named);
+    Ok(chosen.numbers)
+}
+
+/// `major,minor` or `major:minor`.
+fn number(text: &str) -> Option<u32> {
+    let (major, minor) = text.split_once([',', ':'])?;
+    let (major, minor) = (major.parse::<u32>().ok()?, minor.parse::<u32>().ok()?);
+    (major < 1 << 12 && minor < 1 << 20).then_some((major << 20) | minor)
+}

@@ -1,0 +1,122 @@
+//! `iowhy export --format blktrace`: single events as blktrace's files, one for each device and CPU.
+
+use crate::args::Only;
+use crate::args::export::Export;
+use crate::commands::events::no_events;
+use crate::failure::Failure;
+use crate::{output, sources};
+use iowhy_core::formats::blktrace::Writer;
+use iowhy_core::formats::blktrace::writer::{Settings, WriteError, Written};
+use iowhy_core::formats::replay::InOrder;
+use iowhy_core::model::{Environment, Event, Filter, Names};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Writes the files, and says beside it what they lack.
+pub fn write(args: &Export) -> Result<(), Failure> {
+    let folder = folder(args)?;
+    let mut files = Files { folder, protocol: args.protocol, writer: None, failed: None };
+    let mut source = sources::open(&args.source.paths, true)?;
+    let devices = args.only.filter().devices;
+    let mut order = InOrder::default();
+    let take = |batch: &iowhy_core::source::Batch, names: &Names, now: &Environment| {
+        let wanted = |event: &&Event| {
+            devices.is_empty() || devices.iter().any(|device| device == names.get(event.device))
+        };
+        let events: Vec<Event> = batch.events.iter().filter(wanted).cloned().collect();
+        order.push(&events, |event| files.write(event, names, now));
+        files.check()
+    };
+    let names = sources::read_all(&mut source, &Filter::default(), take)?;
+    let environment = iowhy_core::source::Source::environment(&source).clone();
+    order.finish(|event| files.write(event, &names, &environment));
+    files.check()?;
+    let Some(writer) = files.writer else {
+        return Err(no_events(args.source.paths.first().map_or(Path::new("-"), PathBuf::as_path)));
+    };
+    let written = writer.finish()?;
+    output::losses(&environment.losses);
+    tell(&written, order.late(), &files.folder);
+    Ok(())
+}
+
+/// The folder to make. Nothing is written over, and no filter is left out silently.
+fn folder(args: &Export) -> Result<PathBuf, Failure> {
+    let Some(folder) = &args.output else {
+        let hint = "name a directory: --output DIR".to_owned();
+        let message = "failed to export blktrace files: they need a directory";
+        return Err(Failure::new(message, Some(hint)));
+    };
+    let only = Only { devices: Vec::new(), ..args.only.clone() };
+    if !only.filter().is_empty() {
+        let message = format!("failed to export blktrace files of {only}: events know no such");
+        return Err(Failure::new(message, Some("only --device chooses among events".to_owned())));
+    }
+    let is_free = fs::read_dir(folder).map_or(!folder.exists(), |mut found| found.next().is_none());
+    if !is_free {
+        let shown = folder.display();
+        let message = format!("failed to create {shown}: it exists and is not empty");
+        return Err(Failure::new(message, Some("name a new directory".to_owned())));
+    }
+    Ok(folder.clone())
+}
+
+/// The files in the making; the folder is made for the first event.
+struct Files {
+    folder: PathBuf,
+    protocol: u8,
+    writer: Option<Writer>,
+    failed: Option<Failure>,
+}
+
+impl Files {
+    fn write(&mut self, event: &Event, names: &Names, now: &Environment) {
+        if self.failed.is_none() {
+            self.failed = self.try_write(event, names, now).err();
+        }
+    }
+
+    fn try_write(
+        &mut self,
+        event: &Event,
+        names: &Names,
+        now: &Environment,
+    ) -> Result<(), Failure> {
+        let writer = match &mut self.writer {
+            Some(writer) => writer,
+            None => {
+                fs::create_dir_all(&self.folder).map_err(|cause| {
+                    let shown = self.folder.display();
+                    Failure::new(format!("failed to create {shown}: {cause}"), None)
+                })?;
+                let realtime_offset_ns = now.realtime_offset_ns;
+                let settings = Settings { version: self.protocol, realtime_offset_ns };
+                self.writer.insert(Writer::new(&self.folder, settings))
+            }
+        };
+        Ok(writer.write(event, names)?)
+    }
+
+    fn check(&mut self) -> Result<(), Failure> {
+        self.failed.take().map_or(Ok(()), Err)
+    }
+}
+
+impl From<WriteError> for Failure {
+    fn from(error: WriteError) -> Failure {
+        Failure::new(error, None)
+    }
+}
+
+fn tell(written: &Written, late: u64, folder: &Path) {
+    let Written { events, files, left_out } = *written;
+    for (count, meaning) in [
+        (left_out, "events are of more devices or CPUs than files may be open"),
+        (late, "events came too late for their place in time"),
+    ] {
+        if count > 0 {
+            output::note(&format!("lost: {count} {meaning}"));
+        }
+    }
+    output::note(&format!("exported {events} events to {files} files in {}", folder.display()));
+}

@@ -1,0 +1,157 @@
+//! What the user names as a source: a recording, or a capture by blktrace, blkparse, ftrace or perf.
+//! Which of them it is follows from what lies there, and is found out here only.
+//!
+//! What does not belong here: live watches (see [`crate::watching`]).
+
+use crate::failure::Failure;
+use iowhy_core::formats::blktrace::input::Input;
+use iowhy_core::formats::blktrace::{self, Capture, Inputs, Kind, Options, Order, Warnings};
+use iowhy_core::formats::events::ProcessNames;
+use iowhy_core::formats::import::{self, Import};
+use iowhy_core::model::{Environment, Filter, Names};
+use iowhy_core::recording::Reader;
+use iowhy_core::source::{Batch, Progress, Source};
+use std::path::{Path, PathBuf};
+
+/// What was named.
+pub enum Found {
+    /// A recording's directory.
+    Recording(PathBuf),
+    /// Files of a capture.
+    Capture(Inputs),
+}
+
+const WHAT_IS_READ: &str = "a source is a recording's directory, blktrace's files (sda.blktrace.*, \
+    or just sda), a dump of `blkparse -d`, the text of blkparse, ftrace or perf script, or - for \
+    standard input";
+
+/// Finds what `given` stand for.
+pub fn find(given: &[PathBuf]) -> Result<Found, Failure> {
+    let recording = given.iter().find(|path| path.join("recording.json").exists());
+    match (recording, given) {
+        (Some(path), [_]) => Ok(Found::Recording(path.clone())),
+        (Some(path), _) => {
+            let message = format!("failed to read {}: a recording is read alone", path.display());
+            Err(Failure::new(message, Some("name one recording, or one capture".to_owned())))
+        }
+        (None, _) => match Inputs::find(given) {
+            Ok(inputs) => Ok(Found::Capture(inputs)),
+            Err((path, cause)) => Err(nothing_there(&path, &cause)),
+        },
+    }
+}
+
+fn nothing_there(path: &Path, cause: &std::io::Error) -> Failure {
+    let shown = path.display();
+    let message = match path.is_dir() {
+        true => format!("failed to read {shown}: it holds no recording.json and no *.blktrace.*"),
+        false if cause.kind() == std::io::ErrorKind::NotFound => {
+            format!("failed to read {shown}: there is no such file, and no {shown}.blktrace.*")
+        }
+        false => format!("failed to read {shown}: {cause}"),
+    };
+    Failure::new(message, Some(WHAT_IS_READ.to_owned()))
+}
+
+/// Opens a capture's streams.
+pub fn capture(inputs: &Inputs, order: Order) -> Result<Capture, Failure> {
+    Ok(Capture::from_inputs(inputs.clone(), Options { order })?)
+}
+
+/// The process names that a capture tells, where it can be read twice: a name often comes later
+/// than its process's first event.
+pub fn names(inputs: &Inputs) -> Result<ProcessNames, Failure> {
+    let mut files = inputs.groups.iter().flat_map(|group| &group.inputs);
+    let is_file = |input: &Input| match input {
+        Input::Stdin => false,
+        Input::Merged(path) | Input::Cpu { path, .. } => path.is_file(),
+    };
+    match files.all(is_file) {
+        true => Ok(ProcessNames::of(capture(inputs, Order::Time)?)),
+        false => Ok(ProcessNames::default()),
+    }
+}
+
+/// The failure to read what is no capture at all, for a capture that gave no event.
+pub fn no_capture(warnings: &Warnings) -> Result<(), Failure> {
+    let foreign = |kind| matches!(kind, Kind::NotBlktrace | Kind::UnknownLine | Kind::ReadFailed);
+    match warnings.items().iter().find(|warning| foreign(warning.kind)) {
+        None => Ok(()),
+        Some(warning) => {
+            let cause = warning.kind.sentence(warning.count);
+            let message = format!("failed to read {}: {cause}", warning.file);
+            Err(Failure::new(message, Some(WHAT_IS_READ.to_owned())))
+        }
+    }
+}
+
+/// A recording or a capture that gives rows.
+pub enum Opened {
+    /// A recording.
+    Recording(Box<Reader>),
+    /// A capture, its events joined to requests.
+    Capture(Box<Import>),
+}
+
+/// Opens what `given` stand for; `events` also gives a capture's single events, which a recording
+/// gives whenever it has them.
+pub fn open(given: &[PathBuf], events: bool) -> Result<Opened, Failure> {
+    match find(given)? {
+        Found::Recording(path) => Ok(Opened::Recording(Box::new(Reader::open(&path)?))),
+        Found::Capture(inputs) => Ok(Opened::Capture(Box::new(import(&inputs, events)?))),
+    }
+}
+
+/// Imports a capture.
+pub fn import(inputs: &Inputs, events: bool) -> Result<Import, Failure> {
+    let names = names(inputs)?;
+    Ok(Import::new(capture(inputs, Order::Time)?, names, import::Options { events }))
+}
+
+impl Source for Opened {
+    type Error = Failure;
+
+    fn fill(&mut self, batch: &mut Batch, names: &mut Names) -> Result<Progress, Failure> {
+        match self {
+            Opened::Recording(reader) => Ok(reader.fill(batch, names)?),
+            Opened::Capture(import) => {
+                let Ok(progress) = import.fill(batch, names);
+                if progress == Progress::Done && import.is_empty() {
+                    no_capture(import.capture().warnings())?;
+                }
+                Ok(progress)
+            }
+        }
+    }
+
+    fn environment(&self) -> &Environment {
+        match self {
+            Opened::Recording(reader) => reader.environment(),
+            Opened::Capture(import) => import.environment(),
+        }
+    }
+}
+
+/// Reads all of `source` and hands what `filter` keeps to `each`; gives the texts of all rows.
+pub fn read_all(
+    source: &mut Opened,
+    filter: &Filter,
+    mut each: impl FnMut(&Batch, &Names, &Environment) -> Result<(), Failure>,
+) -> Result<Names, Failure> {
+    let (mut names, mut batch) = (Names::new(), Batch::default());
+    loop {
+        batch.clear();
+        let progress = source.fill(&mut batch, &mut names)?;
+        batch.retain(filter, &names);
+        each(&batch, &names, source.environment())?;
+        if progress == Progress::Done {
+            return Ok(names);
+        }
+    }
+}
+
+impl From<blktrace::Error> for Failure {
+    fn from(error: blktrace::Error) -> Failure {
+        Failure::new(error, None)
+    }
+}
