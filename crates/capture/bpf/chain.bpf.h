@@ -12,9 +12,9 @@
 #include "watched.bpf.h"
 #include "what.bpf.h"
 
-#define MAX_BIOS 256  /* of one request that are looked at */
+#define MAX_BIOS    256 /* of one request that are looked at */
 #define MAX_VECTORS 256 /* of one bio that are looked at */
-#define MAX_FOLIOS 64 /* of one vector that are looked at */
+#define MAX_FOLIOS  64	/* of one vector that are looked at */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

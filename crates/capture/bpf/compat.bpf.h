@@ -24,17 +24,18 @@ const volatile struct wire_settings settings SEC(".rodata.settings") = {};
  */
 extern void *bpf_rdonly_cast(const void *object, u32 type) __ksym __weak;
 
-#define READ(pointer, field)                                                              \
-	({                                                                                \
-		typeof(pointer) read_from = (pointer);                                    \
-		typeof(read_from->field) read_value;                                      \
-		if (bpf_ksym_exists(bpf_rdonly_cast))                                     \
-			read_value = ((typeof(read_from))bpf_rdonly_cast(                 \
-				read_from, bpf_core_type_id_kernel(typeof(*read_from))))  \
-					     ->field;                                     \
-		else                                                                      \
-			read_value = BPF_CORE_READ(read_from, field);                     \
-		read_value;                                                               \
+#define READ(pointer, field)                                                                      \
+	({                                                                                        \
+		typeof(pointer) read_from = (pointer);                                            \
+		typeof(read_from->field) read_value;                                              \
+		if (bpf_ksym_exists(bpf_rdonly_cast))                                             \
+			read_value =                                                              \
+				((typeof(read_from))bpf_rdonly_cast(                              \
+					 read_from, bpf_core_type_id_kernel(typeof(*read_from)))) \
+					->field;                                                  \
+		else                                                                              \
+			read_value = BPF_CORE_READ(read_from, field);                             \
+		read_value;                                                                       \
 	})
 
 /*
@@ -58,13 +59,11 @@ static __always_inline u64 number_of(const void *pointer)
  * One argument of a tracepoint. Written as the load it must become: the compiler would compute the
  * place, and the verifier allows only constant ones.
  */
-#define ARGUMENT(ctx, place)                                     \
-	({                                                       \
-		u64 value;                                       \
-		asm volatile("%0 = *(u64 *)(%1 + %2)"            \
-			     : "=r"(value)                       \
-			     : "r"(ctx), "i"((place) * 8));      \
-		value;                                           \
+#define ARGUMENT(ctx, place)                                                                     \
+	({                                                                                       \
+		u64 value;                                                                       \
+		asm volatile("%0 = *(u64 *)(%1 + %2)" : "=r"(value) : "r"(ctx), "i"((place)*8)); \
+		value;                                                                           \
 	})
 
 /* The arguments of request events from the request on. */
@@ -190,8 +189,8 @@ static __always_inline u64 folio_pages(struct page *head)
 /* The page that lies `bytes` behind the beginning of `page`, and the place in it. */
 static __always_inline u64 nth_page(struct page *page, u32 bytes)
 {
-	return number_of(page) + (u64)(bytes >> settings.page_shift) *
-					 bpf_core_type_size(struct page);
+	return number_of(page) +
+	       (u64)(bytes >> settings.page_shift) * bpf_core_type_size(struct page);
 }
 
 static __always_inline u32 page_offset(u32 bytes)

@@ -88,12 +88,12 @@ struct seen {
 
 #define SEEN_SLOTS 16384
 
-#define SEEN_MAP(name)                               \
-	struct {                                     \
-		__uint(type, BPF_MAP_TYPE_ARRAY);    \
-		__uint(max_entries, SEEN_SLOTS);     \
-		__type(key, u32);                    \
-		__type(value, struct seen);          \
+#define SEEN_MAP(name)                            \
+	struct {                                  \
+		__uint(type, BPF_MAP_TYPE_ARRAY); \
+		__uint(max_entries, SEEN_SLOTS);  \
+		__type(key, u32);                 \
+		__type(value, struct seen);       \
 	} name SEC(".maps")
 
 static __always_inline struct seen *seen_slot(void *map, u64 key)

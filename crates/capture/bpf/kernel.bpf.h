@@ -25,9 +25,9 @@ typedef u16 __be16;
 typedef u32 __be32;
 typedef u32 __wsum;
 typedef _Bool bool;
-#define true 1
+#define true  1
 #define false 0
-#define NULL ((void *)0)
+#define NULL  ((void *)0)
 
 enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,

@@ -11,8 +11,8 @@
 
 #include "emit.bpf.h"
 
-#define SLOTS_BITS 15
-#define SLOTS (1 << SLOTS_BITS)
+#define SLOTS_BITS	 15
+#define SLOTS		 (1 << SLOTS_BITS)
 #define OVERFLOW_ENTRIES 8192
 
 struct {

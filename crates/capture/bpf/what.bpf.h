@@ -9,17 +9,17 @@
 
 #include "emit.bpf.h"
 
-#define MAX_CHAIN 8	       /* bios that one bio's end may be chained to */
-#define OFFSET_UNKNOWN (~0ULL) /* where a part's place in its file is not known */
-#define BDEVFS_MAGIC 0x62646576
+#define MAX_CHAIN	  8	  /* bios that one bio's end may be chained to */
+#define OFFSET_UNKNOWN	  (~0ULL) /* where a part's place in its file is not known */
+#define BDEVFS_MAGIC	  0x62646576
 #define BTRFS_BTREE_INODE 1
 
 SEEN_MAP(seen_files);
 
 static __always_inline u32 end_io_of(u64 address)
 {
-#define END_IO_MATCH(id, symbol)             \
-	if (address == settings.end_io[id])   \
+#define END_IO_MATCH(id, symbol)            \
+	if (address == settings.end_io[id]) \
 		return address ? id : END_IO_UNKNOWN;
 	END_IO_LIST(END_IO_MATCH)
 #undef END_IO_MATCH
@@ -72,7 +72,8 @@ __noinline int see_file(u64 inode_address, u64 dentry_address, u32 level)
 		u64 alias = number_of(READ(inode, i_dentry.first));
 
 		if (alias)
-			dentry = (void *)(alias - bpf_core_field_offset(struct dentry, d_u.d_alias));
+			dentry =
+				(void *)(alias - bpf_core_field_offset(struct dentry, d_u.d_alias));
 	}
 	for (depth = 0; dentry && depth <= WIRE_NAMES_MAX; depth++) {
 		struct dentry *parent = READ(dentry, d_parent);
@@ -104,7 +105,8 @@ static __always_inline u32 find_direct(struct wire_request *r, struct kiocb *ioc
 }
 
 /* The file whose page this is. The mapping must point back to itself through its inode. */
-static __always_inline u32 find_page(struct page *page, struct wire_part *part, struct inode **found)
+static __always_inline u32 find_page(struct page *page, struct wire_part *part,
+				     struct inode **found)
 {
 	struct page *head = head_page(page);
 	u64 word = number_of(READ(head, mapping));
@@ -170,7 +172,8 @@ static __always_inline u32 find_pages(struct bio *bio, struct wire_request *r, u
 	    number_of(READ(READ(READ(inode, i_sb), s_bdev), bd_disk)) != number_of(bio_disk(bio)))
 		return FOUND_NO_MAPPING;
 	r->part.offset += first.bv_offset;
-	if (!vecs || ((vecs > 1 || first.bv_len > 1U << settings.page_shift) && !is_one_run(bio, r, vecs)))
+	if (!vecs ||
+	    ((vecs > 1 || first.bv_len > 1U << settings.page_shift) && !is_one_run(bio, r, vecs)))
 		r->flags |= REQUEST_EXTENTS;
 	see_file(number_of(inode), 0, ROOM_SUBMIT);
 	return found;
@@ -179,7 +182,8 @@ static __always_inline u32 find_pages(struct bio *bio, struct wire_request *r, u
 /* btrfs keeps the inode with its bio; its pages only agree with it for buffered, plain data. */
 static __always_inline u32 find_btrfs(struct bio *bio, struct wire_request *r, u32 end_io)
 {
-	struct btrfs_bio *bbio = (void *)(number_of(bio) - bpf_core_field_offset(struct btrfs_bio, bio));
+	struct btrfs_bio *bbio =
+		(void *)(number_of(bio) - bpf_core_field_offset(struct btrfs_bio, bio));
 	struct btrfs_inode *owner = BPF_CORE_READ(bbio, inode); /* perhaps of a module */
 	u64 inode = (u64)owner + bpf_core_field_offset(struct btrfs_inode, vfs_inode);
 	struct wire_inode id;
@@ -203,7 +207,8 @@ struct direct {
 	struct task_struct *waiter; /* who waits for it on the spot */
 };
 
-static __always_inline u32 find_iomap_dio(u64 private, struct wire_request *r, struct direct *direct)
+static __always_inline u32 find_iomap_dio(u64 private, struct wire_request *r,
+					  struct direct *direct)
 {
 	struct iomap_dio *dio = (struct iomap_dio *)private;
 	u64 size = READ(dio, size);

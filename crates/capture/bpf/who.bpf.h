@@ -59,7 +59,8 @@ static __always_inline u64 task_cgroup(struct task_struct *task, u32 level)
 	u64 id;
 
 	bpf_probe_read_kernel(&css, sizeof(css),
-			      (void *)(number_of(set) + bpf_core_field_offset(struct css_set, subsys) +
+			      (void *)(number_of(set) +
+				       bpf_core_field_offset(struct css_set, subsys) +
 				       io * sizeof(css)));
 	cgroup = READ(css, cgroup);
 	if (!cgroup || READ(READ(cgroup, root), hierarchy_id) == 0)

@@ -7,15 +7,15 @@
 #ifndef IOWHY_WIRE_H
 #define IOWHY_WIRE_H
 
-#define WIRE_COMM_LEN 16
-#define WIRE_NAMES_LEN 4096 /* bytes of a path's components, leaf first, each ended by a NUL */
-#define WIRE_NAMES_MAX 48   /* components */
-#define WIRE_MAX_PARTS 32   /* files or extents told apart in one request */
-#define WIRE_MAX_OWNERS 4   /* dirtiers kept for an inode */
+#define WIRE_COMM_LEN	   16
+#define WIRE_NAMES_LEN	   4096 /* bytes of a path's components, leaf first, each ended by a NUL */
+#define WIRE_NAMES_MAX	   48	/* components */
+#define WIRE_MAX_PARTS	   32	/* files or extents told apart in one request */
+#define WIRE_MAX_OWNERS	   4	/* dirtiers kept for an inode */
 #define WIRE_KERNEL_FRAMES 48
-#define WIRE_USER_FRAMES 64
-#define WIRE_TAGS_AT_ONCE 256
-#define WIRE_MAX_DEVICES 16 /* devices that a watch can be limited to */
+#define WIRE_USER_FRAMES   64
+#define WIRE_TAGS_AT_ONCE  256
+#define WIRE_MAX_DEVICES   16 /* devices that a watch can be limited to */
 
 /* The kind stands first in every record. */
 enum wire_kind {
@@ -47,27 +47,27 @@ enum wire_counter {
  * Functions that end a bio, by which its purpose is known. X(id, kernel symbol): user space looks
  * the symbol up and hands the address over; one that this kernel lacks stays 0 and never matches.
  */
-#define END_IO_LIST(X)                                      \
-	X(END_IO_IOMAP_DIO, iomap_dio_bio_end_io)           \
-	X(END_IO_CHAIN, bio_chain_endio)                    \
-	X(END_IO_BLKDEV, blkdev_bio_end_io)                 \
-	X(END_IO_BLKDEV_ASYNC, blkdev_bio_end_io_async)     \
-	X(END_IO_BLKDEV_SIMPLE, blkdev_bio_end_io_simple)   \
-	X(END_IO_SUBMIT_WAIT, submit_bio_wait_endio)        \
-	X(END_IO_BUFFER_HEAD, end_bio_bh_io_sync)           \
-	X(END_IO_XFS_BUF, xfs_buf_bio_end_io)               \
-	X(END_IO_XFS_LOG, xlog_bio_end_io)                  \
-	X(END_IO_BTRFS, btrfs_simple_end_io)                \
-	X(END_IO_BTRFS_WRITE, btrfs_orig_write_end_io)      \
-	X(END_IO_SWAP_READ, end_swap_bio_read)              \
-	X(END_IO_SWAP_WRITE, end_swap_bio_write)            \
-	X(END_IO_JBD2, journal_end_buffer_io_sync)          \
-	X(END_IO_LOOP, lo_rw_aio_complete)                  \
-	X(END_IO_MPAGE_READ, mpage_read_end_io)             \
-	X(END_IO_EXT4_READ, mpage_end_io)                   \
-	X(END_IO_EXT4_WRITE, ext4_end_bio)                  \
-	X(END_IO_IOMAP_READ, iomap_read_end_io)             \
-	X(END_IO_IOMAP_WRITE, ioend_writeback_end_bio)      \
+#define END_IO_LIST(X)                                    \
+	X(END_IO_IOMAP_DIO, iomap_dio_bio_end_io)         \
+	X(END_IO_CHAIN, bio_chain_endio)                  \
+	X(END_IO_BLKDEV, blkdev_bio_end_io)               \
+	X(END_IO_BLKDEV_ASYNC, blkdev_bio_end_io_async)   \
+	X(END_IO_BLKDEV_SIMPLE, blkdev_bio_end_io_simple) \
+	X(END_IO_SUBMIT_WAIT, submit_bio_wait_endio)      \
+	X(END_IO_BUFFER_HEAD, end_bio_bh_io_sync)         \
+	X(END_IO_XFS_BUF, xfs_buf_bio_end_io)             \
+	X(END_IO_XFS_LOG, xlog_bio_end_io)                \
+	X(END_IO_BTRFS, btrfs_simple_end_io)              \
+	X(END_IO_BTRFS_WRITE, btrfs_orig_write_end_io)    \
+	X(END_IO_SWAP_READ, end_swap_bio_read)            \
+	X(END_IO_SWAP_WRITE, end_swap_bio_write)          \
+	X(END_IO_JBD2, journal_end_buffer_io_sync)        \
+	X(END_IO_LOOP, lo_rw_aio_complete)                \
+	X(END_IO_MPAGE_READ, mpage_read_end_io)           \
+	X(END_IO_EXT4_READ, mpage_end_io)                 \
+	X(END_IO_EXT4_WRITE, ext4_end_bio)                \
+	X(END_IO_IOMAP_READ, iomap_read_end_io)           \
+	X(END_IO_IOMAP_WRITE, ioend_writeback_end_bio)    \
 	X(END_IO_XFS_WRITE, xfs_end_bio)
 
 #define END_IO_ID(id, symbol) id,
@@ -76,20 +76,20 @@ enum wire_end_io { END_IO_UNKNOWN, END_IO_LIST(END_IO_ID) END_IO_COUNT };
 
 /* How the file of a part was found, or why there is none. */
 enum wire_found {
-	FOUND_NOT,	    /* nothing that says so */
-	FOUND_DIRECT,	    /* the open file of a direct I/O */
-	FOUND_PAGE,	    /* the page cache page that is read or written */
-	FOUND_BTRFS,	    /* the inode that btrfs keeps with its bio */
-	FOUND_RAW,	    /* direct I/O on the block device itself */
-	FOUND_RAW_ANON,	    /* user memory, waited for on the spot: the block device itself, or swap */
-	FOUND_BDEV_PAGE,    /* a page of the block device's own cache */
-	FOUND_METADATA,	    /* marked or owned by a file system as its own blocks */
-	FOUND_JOURNAL,	    /* owned by a journal */
-	FOUND_SWAP,	    /* anonymous memory */
-	FOUND_NO_DATA,	    /* flush, discard, zeroing: carries no pages */
-	FOUND_NO_MAPPING,   /* a page that belongs to no file */
-	FOUND_ANONYMOUS,    /* anonymous memory under an unknown owner */
-	FOUND_PASSTHROUGH,  /* a driver's command */
+	FOUND_NOT,	 /* nothing that says so */
+	FOUND_DIRECT,	 /* the open file of a direct I/O */
+	FOUND_PAGE,	 /* the page cache page that is read or written */
+	FOUND_BTRFS,	 /* the inode that btrfs keeps with its bio */
+	FOUND_RAW,	 /* direct I/O on the block device itself */
+	FOUND_RAW_ANON,	 /* user memory, waited for on the spot: the block device itself, or swap */
+	FOUND_BDEV_PAGE, /* a page of the block device's own cache */
+	FOUND_METADATA,	 /* marked or owned by a file system as its own blocks */
+	FOUND_JOURNAL,	 /* owned by a journal */
+	FOUND_SWAP,	 /* anonymous memory */
+	FOUND_NO_DATA,	 /* flush, discard, zeroing: carries no pages */
+	FOUND_NO_MAPPING,  /* a page that belongs to no file */
+	FOUND_ANONYMOUS,   /* anonymous memory under an unknown owner */
+	FOUND_PASSTHROUGH, /* a driver's command */
 };
 
 /* blktrace's numbers of actions (uapi/linux/blktrace_api.h). */
@@ -115,7 +115,7 @@ struct wire_settings {
 	unsigned int devices[WIRE_MAX_DEVICES];	 /* the only ones to watch */
 	unsigned int device_count;		 /* 0: all */
 	unsigned int page_shift;
-	unsigned int stacks_per_second; /* on each CPU */
+	unsigned int stacks_per_second;	     /* on each CPU */
 	unsigned char rq_events_have_queue;  /* the first argument of request events is the queue */
 	unsigned char bio_events_have_queue; /* the same of bio events */
 	unsigned char user_stacks;
@@ -124,16 +124,16 @@ struct wire_settings {
 
 /* Flags of a request. */
 enum wire_request_flag {
-	REQUEST_BEGUN_BEFORE = 1,  /* first seen after its queueing */
-	REQUEST_KERNEL_MADE = 2,   /* has no bio: made by the flush machinery or a driver */
-	REQUEST_BIO_BASED = 4,	   /* a bio of a device that has no requests */
-	REQUEST_FLUSH_SHARED = 8,  /* its issue is that of the flush request that served it */
-	REQUEST_FAULT = 16,	   /* queued while a page fault was handled */
+	REQUEST_BEGUN_BEFORE = 1,   /* first seen after its queueing */
+	REQUEST_KERNEL_MADE = 2,    /* has no bio: made by the flush machinery or a driver */
+	REQUEST_BIO_BASED = 4,	    /* a bio of a device that has no requests */
+	REQUEST_FLUSH_SHARED = 8,   /* its issue is that of the flush request that served it */
+	REQUEST_FAULT = 16,	    /* queued while a page fault was handled */
 	REQUEST_KERNEL_THREAD = 32, /* queued by a kernel thread */
-	REQUEST_EXTENTS = 64,	   /* its pages are not one run of the file */
-	REQUEST_WORKER_FOR = 128,  /* queued by a worker; tgid and tid are those it worked for */
-	REQUEST_FLUSHED = 256,	   /* the flush machinery may hold it before or after the device */
-	REQUEST_AT_DEVICE = 512,   /* the kernel held it to be in flight when the watch ended */
+	REQUEST_EXTENTS = 64,	    /* its pages are not one run of the file */
+	REQUEST_WORKER_FOR = 128,   /* queued by a worker; tgid and tid are those it worked for */
+	REQUEST_FLUSHED = 256,	    /* the flush machinery may hold it before or after the device */
+	REQUEST_AT_DEVICE = 512,    /* the kernel held it to be in flight when the watch ended */
 };
 
 /* An inode, as far as it can be told apart for the length of a watch. */

@@ -5,10 +5,10 @@
  */
 #include "chain.bpf.h"
 
-#define MAX_DISKS 1024 /* block devices that are looked through for one */
+#define MAX_DISKS   1024 /* block devices that are looked through for one */
 #define FMODE_WRITE 2
-#define S_IFMT 0170000
-#define S_IFREG 0100000
+#define S_IFMT	    0170000
+#define S_IFREG	    0100000
 
 static __always_inline bool is_in_flight(struct request *rq)
 {
