@@ -148,12 +148,7 @@ struct Following {
 }
 
 impl Sink for Following {
-    fn take(
-        &mut self,
-        batch: &source::Batch,
-        names: &Names,
-        _now: &Environment,
-    ) -> Result<(), Failure> {
+    fn take(&mut self, batch: &source::Batch, names: &Names) -> Result<(), Failure> {
         let wanted = self.printer.replay(self.replay.take(&batch.events, names));
         // An error ends the watch: nobody reads on, or no later event is wanted.
         let ended = || Failure::new("failed to print events", None);

@@ -11,7 +11,7 @@ use iowhy_core::analysis::stages::btt::{Btt, report};
 use iowhy_core::analysis::stages::{Stages, pipeline, text};
 use iowhy_core::formats::blktrace::{Batch, Inputs, Order};
 use iowhy_core::formats::replay::{Replay, Replayed};
-use iowhy_core::model::{Environment, Filter, Losses, Names};
+use iowhy_core::model::{Filter, Losses, Names};
 use iowhy_core::recording::Reader;
 use iowhy_core::source::{self, Progress, Source};
 use std::ffi::OsString;
@@ -210,12 +210,7 @@ fn recording(args: &Args, path: &Path) -> Result<(), Failure> {
 }
 
 impl Sink for Rows {
-    fn take(
-        &mut self,
-        batch: &source::Batch,
-        names: &Names,
-        _now: &Environment,
-    ) -> Result<(), Failure> {
+    fn take(&mut self, batch: &source::Batch, names: &Names) -> Result<(), Failure> {
         self.add(batch, names);
         Ok(())
     }
