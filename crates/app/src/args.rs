@@ -86,6 +86,9 @@ pub struct Watch {
     /// Stacks taken a second on each CPU; 0 takes none
     #[arg(long, value_name = "N", default_value = "500")]
     pub stacks: u32,
+    /// Leave out where threads waited
+    #[arg(long)]
+    pub no_waits: bool,
     /// What to keep.
     #[command(flatten)]
     pub only: Only,
@@ -160,6 +163,9 @@ pub struct Record {
     /// Stacks taken a second on each CPU; 0 takes none
     #[arg(long, value_name = "N", default_value = "500")]
     pub stacks: u32,
+    /// Leave out where threads waited
+    #[arg(long)]
+    pub no_waits: bool,
     /// What to keep.
     #[command(flatten)]
     pub only: Only,

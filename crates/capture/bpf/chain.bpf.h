@@ -333,6 +333,13 @@ __noinline int emit_with_parts(u64 key)
 /* Sends what has ended, and forgets it. */
 static __always_inline void finish(struct wire_request *r, u64 key)
 {
+	u32 zero = 0;
+	struct wire_ended *ended = bpf_map_lookup_elem(&last_ended, &zero);
+
+	if (ended) {
+		ended->request = r->id;
+		ended->time_ns = r->complete_ns;
+	}
 	if (is_plain(r)) {
 		emit(r, sizeof(*r), COUNT_RING_FULL_REQUEST);
 		remove_request(key);

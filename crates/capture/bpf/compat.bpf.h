@@ -219,4 +219,20 @@ static __always_inline int system_call_of(struct pt_regs *regs)
 	return READ(regs, syscallno);
 }
 
+/* The first argument of the system call that a task is in. */
+static __always_inline u64 first_argument_of(struct pt_regs *regs)
+{
+	if (bpf_core_field_exists(regs->di))
+		return READ(regs, di);
+	return READ(regs, regs[0]);
+}
+
+/* task->state became task->__state: 2f064a59a11f, 5.14. */
+static __always_inline u32 task_state(struct task_struct *task)
+{
+	if (bpf_core_field_exists(task->__state))
+		return READ(task, __state);
+	return READ(task, state);
+}
+
 #endif

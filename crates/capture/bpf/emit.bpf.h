@@ -58,6 +58,7 @@ union room {
 	struct wire_file file;
 	struct wire_cgroup cgroup;
 	struct wire_stack stack;
+	struct wire_sleeper sleeper;
 	struct {
 		struct wire_request request;
 		struct wire_part more[WIRE_MAX_PARTS];
@@ -115,6 +116,14 @@ static __always_inline void mark_seen(struct seen *slot, u64 key, u64 check)
 		slot->check = check;
 	}
 }
+
+/* What each CPU completed last: who is woken just after that waited for it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct wire_ended);
+} last_ended SEC(".maps");
 
 /* Appends one name; false when it did not fit. */
 static __always_inline bool add_name(struct wire_names *names, const void *text)

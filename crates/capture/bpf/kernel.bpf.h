@@ -33,6 +33,7 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_STACK_TRACE = 7,
 	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_RINGBUF = 27,
 };
@@ -279,10 +280,15 @@ struct mm_struct {
 
 struct pt_regs {
 	unsigned long orig_ax; /* x86 */
+	unsigned long di;      /* x86 */
 	s32 syscallno;	       /* arm64 */
+	u64 regs[31];	       /* arm64 */
 };
 
 struct task_struct {
+	unsigned int __state; /* 5.14 and later */
+	long state;
+	unsigned int in_iowait : 1;
 	unsigned int flags;
 	struct mm_struct *mm;
 	int pid;
@@ -302,6 +308,11 @@ struct seq_file {
 
 struct bpf_iter_meta {
 	struct seq_file *seq;
+};
+
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
 };
 
 struct bpf_iter__task_file {

@@ -15,7 +15,9 @@
 #define WIRE_KERNEL_FRAMES 48
 #define WIRE_USER_FRAMES   64
 #define WIRE_TAGS_AT_ONCE  256
-#define WIRE_MAX_DEVICES   16 /* devices that a watch can be limited to */
+#define WIRE_WAIT_FRAMES   32  /* of a waiting thread's kernel stack */
+#define WIRE_CALLS	   512 /* system calls that are told apart */
+#define WIRE_MAX_DEVICES   16  /* devices that a watch can be limited to */
 
 /* The kind stands first in every record. */
 enum wire_kind {
@@ -26,6 +28,7 @@ enum wire_kind {
 	WIRE_CGROUP,
 	WIRE_STACK,
 	WIRE_EVENT,
+	WIRE_WAIT,
 };
 
 /* What BPF programs count on their own; user space reads the sums at the end. */
@@ -39,6 +42,9 @@ enum wire_counter {
 	COUNT_PARTS_LUMPED,	 /* requests of more files or extents than are told apart */
 	COUNT_CHAIN_CUT,	 /* requests of more bios than are looked at */
 	COUNT_PATH_CUT,		 /* paths that are too deep or too long */
+	COUNT_RING_FULL_WAIT,	 /* waits that found no room in the ring */
+	COUNT_SLEEPERS_FULL,	 /* waits beyond those that are followed at once */
+	COUNT_WAIT_STACKS,	 /* waits whose stack could not be kept */
 	COUNT_DIRTIERS_LUMPED,	 /* dirtied pages charged to "others" of an inode */
 	COUNT_COUNTERS,
 };
@@ -112,14 +118,18 @@ enum wire_event_action {
 /* What user space sets before a program is loaded; the verifier sees constants. */
 struct wire_settings {
 	unsigned long long end_io[END_IO_COUNT]; /* addresses; 0 where this kernel has none */
-	unsigned int devices[WIRE_MAX_DEVICES];	 /* the only ones to watch */
-	unsigned int device_count;		 /* 0: all */
+	/* Bits: calls whose first argument is a file, and those that sleep for the caller's I/O. */
+	unsigned long long file_calls[WIRE_CALLS / 64];
+	unsigned long long sleep_calls[WIRE_CALLS / 64];
+	unsigned int devices[WIRE_MAX_DEVICES]; /* the only ones to watch */
+	unsigned int device_count;		/* 0: all */
 	unsigned int page_shift;
 	unsigned int stacks_per_second;	     /* on each CPU */
+	unsigned int wait_stacks_per_second; /* on each CPU */
 	unsigned char rq_events_have_queue;  /* the first argument of request events is the queue */
 	unsigned char bio_events_have_queue; /* the same of bio events */
 	unsigned char user_stacks;
-	unsigned char padding[1];
+	unsigned char padding[5];
 };
 
 /* Flags of a request. */
@@ -199,6 +209,47 @@ struct wire_writer {
 	unsigned int tgid;
 	unsigned int padding;
 	char process[WIRE_COMM_LEN];
+};
+
+enum wire_wait_flag {
+	WAIT_IOWAIT = 1, /* the kernel calls it a wait for I/O */
+	WAIT_UNINTERRUPTIBLE = 2,
+	WAIT_KERNEL_THREAD = 4,
+	WAIT_BEGUN_BEFORE = 8, /* it slept already when the watch began */
+};
+
+/*
+ * A thread that is off CPU, perhaps because of storage; also the value of the map of sleepers.
+ * Times are CLOCK_MONOTONIC ns, 0 where it did not happen.
+ */
+struct wire_wait {
+	unsigned int kind;
+	unsigned int flags; /* enum wire_wait_flag */
+	unsigned int tgid;
+	unsigned int tid;
+	unsigned long long start_ns;
+	unsigned long long wake_ns;
+	unsigned long long end_ns;
+	unsigned long long
+		request; /* id of the one that completed just before it was woken; 0: none */
+	struct wire_inode inode; /* the file that its system call was given; address 0: none */
+	unsigned long long cgroup;
+	int system_call;
+	int stack;	    /* in the map of stacks; negative: none was taken */
+	unsigned int waker; /* the thread that woke it; 0: a completion did, or nobody yet */
+	unsigned int padding;
+};
+
+/* The request that a CPU completed last. */
+struct wire_ended {
+	unsigned long long request;
+	unsigned long long time_ns;
+};
+
+/* A thread that sleeps when the watch begins. */
+struct wire_sleeper {
+	struct wire_wait wait;
+	unsigned long long frames[WIRE_WAIT_FRAMES];
 };
 
 /* A place in the table of what is under way. */

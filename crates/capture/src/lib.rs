@@ -17,6 +17,7 @@
 //! What does not belong here: what the numbers mean, and how they are shown.
 #![forbid(unsafe_code)]
 
+mod calls;
 pub mod decode;
 pub mod error;
 pub mod host;

@@ -3,12 +3,13 @@
 //! What does not belong here: how long to watch, and what to do with the rows.
 
 use crate::decode::Decoder;
+use crate::decode::waits::Waits;
 use crate::error::Error;
 use crate::host::{devices, mounts::Mounts, own, system};
 use crate::kernel::{self, Facts};
 use crate::plan::{PROBES, Plan, Wishes};
 use crate::session::{END_NOT_SEEN, Session};
-use crate::snapshot::{InFlight, LookedAt, Writers};
+use crate::snapshot::{self, InFlight, LookedAt, Writers};
 use crate::symbols::KernelSymbols;
 use iowhy_core::model::environment::Device;
 use iowhy_core::model::{Environment, Losses, Names};
@@ -30,6 +31,8 @@ pub struct Options {
     pub stacks_per_second: u32,
     /// Whether every single block event is wanted too.
     pub events: bool,
+    /// Whether the waits of threads are wanted.
+    pub waits: bool,
 }
 
 /// A watch that is running, or that has ended and is being read to its end.
@@ -43,6 +46,8 @@ pub struct Live {
     limited: bool,
     in_flight: InFlight,
     at_end: LookedAt,
+    /// Who slept when the watch began, until it is told.
+    asleep: Vec<Vec<u8>>,
     cpu_before_ns: u64,
 }
 
@@ -59,6 +64,7 @@ impl Live {
             stacks_per_second: options.stacks_per_second,
             user_stacks: true,
             events: options.events,
+            waits: options.waits,
         };
         let in_flight = InFlight::of(&wishes.devices, &environment.mounts);
         let facts = facts()?;
@@ -77,6 +83,9 @@ impl Live {
         environment.start_ns = system::now_ns();
         let unlisted = in_flight.add(&session).unlisted;
         decoder.writers = Writers::now(&session);
+        decoder.waits = Waits::with(session.handle("wait_stacks"));
+        let mut asleep = Vec::new();
+        snapshot::sleepers(&session, |record| asleep.push(record.to_vec()));
         environment.limits = limits(&plan, &session, &facts, unlisted);
         Ok(Live {
             session,
@@ -87,6 +96,7 @@ impl Live {
             limited,
             in_flight,
             at_end: LookedAt::default(),
+            asleep,
             cpu_before_ns,
         })
     }
@@ -131,6 +141,9 @@ impl Live {
 
     fn drain(&mut self, batch: &mut Batch, names: &mut Names) -> usize {
         let decoder = &mut self.decoder;
+        for record in self.asleep.drain(..) {
+            decoder.sleeper(&record, batch, names);
+        }
         self.session.read(RECORDS_AT_ONCE, |record| decoder.record(record, batch, names))
     }
 
@@ -143,6 +156,10 @@ impl Live {
             } else {
                 decoder.record(record, batch, names);
             }
+        });
+        decoder.waits.end_ns = self.environment.end_ns;
+        self.session.asleep(|record| {
+            decoder.wait(record, batch, names);
         });
         let (place, meaning) = END_NOT_SEEN;
         self.environment.losses.add(place, unseen, meaning, true);

@@ -12,6 +12,8 @@ pub enum Group {
     Writeback,
     /// Every single block event, only on request.
     Events,
+    /// Threads that wait.
+    Wait,
     /// What is there already when the watch begins: run by iowhy itself.
     Snapshot,
 }
@@ -113,6 +115,12 @@ pub const PROBES: &[Probe] = &[
         "who dirtied what writeback writes",
         false,
     ),
+    probe(Group::Wait, "on_waking", "sched_waking", "who woke a waiting thread, and when", false),
+    probe(Group::Wait, "on_switch", "sched_switch", "where blocked threads waited", false),
+    Probe {
+        group: Group::Wait,
+        ..look("list_sleepers", "waits that began before the watch and do not end in it")
+    },
     look("look_in_flight", "requests that began before the watch and do not end in it"),
     look(
         "list_writers",
@@ -131,6 +139,18 @@ pub struct Wishes {
     pub user_stacks: bool,
     /// Whether every single block event is wanted.
     pub events: bool,
+    /// Whether the waits of threads are wanted.
+    pub waits: bool,
+}
+
+impl Wishes {
+    fn want(&self, group: Group) -> bool {
+        match group {
+            Group::Events => self.events,
+            Group::Wait => self.waits,
+            Group::Block | Group::Writeback | Group::Snapshot => true,
+        }
+    }
 }
 
 /// What will be loaded, and what cannot be.
@@ -145,13 +165,12 @@ pub struct Plan {
 impl Plan {
     /// Chooses from `facts` what `wishes` ask for.
     pub fn new(facts: &Facts, wishes: &Wishes) -> Plan {
-        let (probes, missing) = PROBES
-            .iter()
-            .copied()
-            .filter(|probe| wishes.events || probe.group != Group::Events)
-            .partition(|probe: &Probe| {
-                probe.tracepoint.is_none_or(|tracepoint| facts.tracepoints.contains(tracepoint))
-            });
+        let (probes, missing) =
+            PROBES.iter().copied().filter(|probe| wishes.want(probe.group)).partition(
+                |probe: &Probe| {
+                    probe.tracepoint.is_none_or(|tracepoint| facts.tracepoints.contains(tracepoint))
+                },
+            );
         Plan { probes, missing }
     }
 
@@ -176,8 +195,13 @@ impl Plan {
 mod tests {
     use super::*;
 
-    const EVERYTHING: Wishes =
-        Wishes { devices: Vec::new(), stacks_per_second: 0, user_stacks: false, events: true };
+    const EVERYTHING: Wishes = Wishes {
+        devices: Vec::new(),
+        stacks_per_second: 0,
+        user_stacks: false,
+        events: true,
+        waits: true,
+    };
 
     fn facts_without(missing: &[&str]) -> Facts {
         let tracepoints = PROBES

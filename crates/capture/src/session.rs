@@ -3,14 +3,15 @@
 //! What does not belong here: which programs (see [`crate::plan`]) and what their records mean
 //! (see [`crate::decode`]).
 
+use crate::calls;
 use crate::error::Error;
 use crate::kernel::Facts;
 use crate::plan::{Group, Plan, Probe, Wishes};
 use crate::wire;
 use iowhy_core::model::Losses;
 use libbpf_rs::{
-    Link, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel, ProgramMut, RingBuffer,
-    RingBufferBuilder,
+    Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject, PrintLevel, ProgramMut,
+    RingBuffer, RingBufferBuilder,
 };
 use std::cell::RefCell;
 use std::os::fd::{AsFd, AsRawFd};
@@ -36,6 +37,7 @@ fn object_of(group: Group) -> &'static [u8] {
         Group::Block => object!("block"),
         Group::Writeback => object!("writeback"),
         Group::Events => object!("events"),
+        Group::Wait => object!("wait"),
         Group::Snapshot => object!("snapshot"),
     }
 }
@@ -140,12 +142,30 @@ impl Session {
         const HEAD: usize = std::mem::offset_of!(wire::wire_slot, request);
         let used = |value: &[u8]| value.get(..8).is_some_and(|key| key != [0; 8]);
         for name in ["under_way", "overflow"] {
-            let Some(map) = self.map(name) else { continue };
-            let Ok(slots) = map.lookup_batch(1024, MapFlags::ANY, MapFlags::ANY) else { continue };
-            for (_, value) in slots.filter(|(_, value)| used(value)) {
-                each(&value[HEAD..]);
-            }
+            self.each_value(name, |value| {
+                if used(value) {
+                    each(&value[HEAD..]);
+                }
+            });
         }
+    }
+
+    /// Who still sleeps, each as a wait without an end.
+    pub fn asleep(&self, each: impl FnMut(&[u8])) {
+        self.each_value("sleepers", each);
+    }
+
+    fn each_value(&self, map: &str, mut each: impl FnMut(&[u8])) {
+        let Some(map) = self.map(map) else { return };
+        let Ok(entries) = map.lookup_batch(1024, MapFlags::ANY, MapFlags::ANY) else { return };
+        for (_, value) in entries {
+            each(&value);
+        }
+    }
+
+    /// A map that somebody else reads, too.
+    pub fn handle(&self, map: &str) -> Option<MapHandle> {
+        MapHandle::try_from(&self.map(map)?).ok()
     }
 
     fn map(&self, name: &str) -> Option<libbpf_rs::Map<'_>> {
@@ -202,6 +222,9 @@ impl Session {
     }
 }
 
+/// Kernel stacks taken of waits, a second on each CPU: enough for every wait of a slow disk.
+const WAIT_STACKS_PER_SECOND: u32 = 5000;
+
 /// The place and the meaning of the loss of a request that ended unseen.
 pub const END_NOT_SEEN: (&str, &str) = ("ends", "requests whose end was not seen");
 
@@ -214,6 +237,9 @@ const COUNTERS: &[(wire::wire_counter, &str, &str, bool)] = &[
         "names, owners or stacks that found no room in the ring",
         false,
     ),
+    (wire::COUNT_RING_FULL_WAIT, "ring_waits", "waits that found no room in the ring", false),
+    (wire::COUNT_SLEEPERS_FULL, "sleepers", "waits beyond those that iowhy follows at once", false),
+    (wire::COUNT_WAIT_STACKS, "wait_stacks", "waits whose stack could not be kept", false),
     (
         wire::COUNT_RING_FULL_EVENT,
         "ring_events",
@@ -249,6 +275,9 @@ fn settings(facts: &Facts, wishes: &Wishes) -> Result<wire::wire_settings, Error
     settings.page_shift = facts.page_size.trailing_zeros();
     settings.device_count = wishes.devices.len() as u32;
     settings.stacks_per_second = wishes.stacks_per_second;
+    settings.wait_stacks_per_second = WAIT_STACKS_PER_SECOND;
+    calls::mark(calls::OF_FILES, &mut settings.file_calls);
+    calls::mark(calls::OF_SLEEPERS, &mut settings.sleep_calls);
     settings.user_stacks = u8::from(wishes.user_stacks);
     settings.rq_events_have_queue = u8::from(facts.rq_events_have_queue);
     settings.bio_events_have_queue = u8::from(facts.bio_events_have_queue);

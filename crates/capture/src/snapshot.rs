@@ -129,21 +129,7 @@ impl Writers {
     /// Asks the kernel; none where it cannot tell.
     pub fn now(session: &Session) -> Writers {
         let mut writers = Writers::default();
-        let Some(program) = session.program("list_writers") else { return writers };
-        let Ok(link) = program.attach() else { return writers };
-        let Ok(mut list) = Iter::new(&link) else { return writers };
-        let mut bytes = vec![0; 64 * size_of::<wire::wire_writer>()];
-        let mut held = 0;
-        while let Ok(read @ 1..) = list.read(&mut bytes[held..]) {
-            held += read;
-            let (whole, _) = bytes[..held].as_chunks::<{ size_of::<wire::wire_writer>() }>();
-            for record in whole {
-                writers.add(record);
-            }
-            let done = whole.len() * size_of::<wire::wire_writer>();
-            bytes.copy_within(done..held, 0);
-            held -= done;
-        }
+        list(session, "list_writers", size_of::<wire::wire_writer>(), |record| writers.add(record));
         writers
     }
 
@@ -169,5 +155,26 @@ impl Writers {
         let text: Vec<String> =
             known.iter().map(|(tgid, process)| format!("{process} ({tgid})")).collect();
         Some(text.join(", "))
+    }
+}
+
+/// Hands each thread that sleeps now to `each`, as a `wire_sleeper`; from here on it is followed.
+pub fn sleepers(session: &Session, each: impl FnMut(&[u8])) {
+    list(session, "list_sleepers", size_of::<wire::wire_sleeper>(), each);
+}
+
+/// Runs a program that lists something, and hands its records to `each`; none where it cannot run.
+fn list(session: &Session, program: &str, size: usize, mut each: impl FnMut(&[u8])) {
+    let Some(program) = session.program(program) else { return };
+    let Ok(link) = program.attach() else { return };
+    let Ok(mut list) = Iter::new(&link) else { return };
+    let mut bytes = vec![0; 64 * size];
+    let mut held = 0;
+    while let Ok(read @ 1..) = list.read(&mut bytes[held..]) {
+        held += read;
+        let whole = held - held % size;
+        bytes[..whole].chunks_exact(size).for_each(&mut each);
+        bytes.copy_within(whole..held, 0);
+        held -= whole;
     }
 }

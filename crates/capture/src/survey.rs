@@ -126,8 +126,13 @@ fn symbols(facts: &Facts) -> Item {
 }
 
 fn probes(facts: &Facts) -> Vec<Item> {
-    let wishes =
-        Wishes { events: true, user_stacks: true, stacks_per_second: 1, ..Wishes::default() };
+    let wishes = Wishes {
+        events: true,
+        user_stacks: true,
+        stacks_per_second: 1,
+        waits: true,
+        ..Wishes::default()
+    };
     let plan = Plan::new(facts, &wishes);
     let mut items: Vec<Item> = plan
         .missing

@@ -1,7 +1,9 @@
 //! Where live, recorded, imported and scripted data meet: a [`Source`] fills [`Batch`]es, and
 //! everything behind it neither knows nor asks where they came from.
 
-use crate::model::{Environment, Event, Names, Process, Request, RequestPart, Sample, Stack};
+use crate::model::{
+    Environment, Event, Names, Process, Request, RequestPart, Sample, Stack, Wait, WaitRequest,
+};
 
 /// Rows that arrived together. What a row refers to (a process, a stack) is in the same batch or
 /// in an earlier one; parts stand in the order of their requests.
@@ -11,6 +13,10 @@ pub struct Batch {
     pub requests: Vec<Request>,
     /// The parts of `requests`: those of one request are adjacent, in the order of `requests`.
     pub parts: Vec<RequestPart>,
+    /// Waits of threads.
+    pub waits: Vec<Wait>,
+    /// What they waited for.
+    pub wait_requests: Vec<WaitRequest>,
     /// Processes seen for the first time.
     pub processes: Vec<Process>,
     /// Stacks seen for the first time.
@@ -26,6 +32,8 @@ impl Batch {
     pub fn clear(&mut self) {
         self.requests.clear();
         self.parts.clear();
+        self.waits.clear();
+        self.wait_requests.clear();
         self.processes.clear();
         self.stacks.clear();
         self.samples.clear();
@@ -36,6 +44,8 @@ impl Batch {
     pub fn is_empty(&self) -> bool {
         self.requests.is_empty()
             && self.parts.is_empty()
+            && self.waits.is_empty()
+            && self.wait_requests.is_empty()
             && self.processes.is_empty()
             && self.stacks.is_empty()
             && self.samples.is_empty()
@@ -54,7 +64,7 @@ impl Batch {
         })
     }
 
-    /// Keeps only the requests that `filter` keeps, with their parts.
+    /// Keeps only the requests that `filter` keeps, with their parts, and the waits.
     pub fn retain(&mut self, filter: &crate::model::Filter, names: &Names) {
         if filter.is_empty() {
             return;
@@ -69,6 +79,9 @@ impl Batch {
         }
         self.requests = requests;
         self.parts = parts;
+        self.waits.retain(|wait| filter.keeps_wait(wait, names));
+        let kept: rustc_hash::FxHashSet<u64> = self.waits.iter().map(|wait| wait.wait_id).collect();
+        self.wait_requests.retain(|link| kept.contains(&link.wait_id));
     }
 }
 
@@ -110,6 +123,8 @@ impl Source for Scripted {
         if let Some(mut next) = self.batches.pop_front() {
             batch.requests.append(&mut next.requests);
             batch.parts.append(&mut next.parts);
+            batch.waits.append(&mut next.waits);
+            batch.wait_requests.append(&mut next.wait_requests);
             batch.processes.append(&mut next.processes);
             batch.stacks.append(&mut next.stacks);
             batch.samples.append(&mut next.samples);

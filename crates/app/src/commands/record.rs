@@ -45,6 +45,7 @@ pub fn run(args: &Record) -> Result<(), Failure> {
         arguments: args.args,
         stacks_per_second: args.stacks,
         events: args.events,
+        waits: !args.no_waits,
     };
     let filter = args.only.filter();
     let written = args.only.to_string();

@@ -23,6 +23,7 @@ pub fn run(args: &Watch, show: &Show) -> Result<(), Failure> {
         arguments: args.args,
         stacks_per_second: args.stacks,
         events: false,
+        waits: !args.no_waits,
     };
     let until = Until { time: Some(args.time), command: None };
     let filter = args.only.filter();

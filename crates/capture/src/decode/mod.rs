@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`request`] | a request with its stages, and its parts |
 //! | [`event`] | a single block event |
+//! | [`waits`] | a thread's wait, with what it waited for |
 //! | [`operation`] | the kernel's operation and flags: operation, rwbs |
 //! | [`origin`] | why a request exists, and why a part has no file |
 //! | [`files`], [`tasks`], [`cgroups`], [`stacks`] | what requests refer to, kept when first seen |
@@ -18,6 +19,7 @@ pub mod origin;
 pub mod request;
 pub mod stacks;
 pub mod tasks;
+pub mod waits;
 
 use crate::host::devices::{DeviceNames, uppers};
 use crate::host::mounts::Mounts;
@@ -33,6 +35,7 @@ use operation::Operations;
 use rustc_hash::FxHashMap;
 use stacks::Stacks;
 use tasks::Tasks;
+use waits::Waits;
 use zerocopy::FromBytes;
 
 /// Everything that records refer to, and what was handed over so far.
@@ -53,6 +56,8 @@ pub struct Decoder {
     unreadable: u64,
     /// Why a disk's requests are tied to none of the devices that stand on it.
     uppers: FxHashMap<u32, String>,
+    /// What is known of waits and of what ends them.
+    pub waits: Waits,
     /// A hint at who dirtied what was dirty before the watch.
     pub writers: Writers,
 }
@@ -76,6 +81,7 @@ impl Decoder {
             device_names: FxHashMap::default(),
             unreadable: 0,
             uppers: no_parents(&environment.devices),
+            waits: Waits::default(),
             writers: Writers::default(),
         }
     }
@@ -90,6 +96,7 @@ impl Decoder {
             wire::WIRE_FILE => self.add_file(bytes, names),
             wire::WIRE_CGROUP => self.cgroups.add(bytes, names),
             wire::WIRE_EVENT => self.event(bytes, batch, names),
+            wire::WIRE_WAIT => self.wait(bytes, batch, names),
             wire::WIRE_STACK => self.stacks.add(bytes, batch, names),
             _ => None,
         };
@@ -138,6 +145,7 @@ impl Decoder {
         losses.add("records", self.unreadable, "records that iowhy does not understand", true);
         losses.add("names", names.refused(), "texts beyond those that iowhy keeps", false);
         losses.add("writers", self.writers.dropped, "files whose writers are not kept", false);
+        self.waits.losses(losses);
         self.stacks.losses(losses);
         self.files.losses(losses);
     }

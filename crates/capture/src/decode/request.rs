@@ -74,6 +74,7 @@ impl Decoder {
         if !self.owners.is_empty() {
             self.owners.remove(&request.id);
         }
+        self.waits.note(request, &row);
         batch.requests.push(row);
         Some(())
     }

@@ -81,6 +81,17 @@ impl Stacks {
         self.pending.remove(&sample).unwrap_or_default()
     }
 
+    /// The number of a kernel stack that is no sample.
+    pub fn kernel(&mut self, frames: &[u64], batch: &mut Batch, names: &mut Names) -> Option<u64> {
+        self.id(None, frames, batch, names)
+    }
+
+    /// The functions of the stack with that number, its innermost first.
+    pub fn frames_of(&self, stack_id: u64) -> Option<&[Name]> {
+        let found = self.named.iter().find(|(_, id)| **id == stack_id);
+        found.map(|((_, frames), _)| frames.as_slice())
+    }
+
     fn id(
         &mut self,
         process: Option<u32>,

@@ -16,6 +16,8 @@ pub struct Task {
     pub process: Name,
     /// Its cgroup's path.
     pub cgroup: Option<Name>,
+    /// The container or systemd unit derived from it.
+    pub container: Option<Name>,
 }
 
 /// Threads by number, and processes by the number of their first thread.
@@ -52,7 +54,11 @@ impl Tasks {
         let (task, _) = wire::wire_task::read_from_prefix(bytes).ok()?;
         let process = names.intern(&text_of(&task.process));
         let cgroup = cgroups.get(task.cgroup);
-        let known = Task { process, cgroup: cgroup.map(|cgroup| cgroup.path) };
+        let known = Task {
+            process,
+            cgroup: cgroup.map(|cgroup| cgroup.path),
+            container: cgroup.and_then(|cgroup| cgroup.container),
+        };
         self.threads.insert(task.tid, known);
         self.processes.insert(task.tgid, known);
         batch.processes.push(Process {
@@ -66,7 +72,7 @@ impl Tasks {
             parent_pid: task.parent,
             user: Some(names.intern(&self.users.name(task.user))),
             cgroup: known.cgroup,
-            container: cgroup.and_then(|cgroup| cgroup.container),
+            container: known.container,
         });
         Some(())
     }

@@ -10,6 +10,7 @@
 //! | `life` | what the columns of one record say about its times |
 //! | `device`, `busy`, `streams` | one device's sums, its busy time, its sequential share |
 //! | [`stages`] | captures of single events: their stages, and btt's figures |
+//! | [`waits`] | where threads waited: classes of kernel functions, and the ledger |
 //! | `attribution`, `bounded`, `stacks` | who is charged, in how much memory |
 //! | `report`, `rows`, `tables`, `counters`, `settings` | from sums to the summary |
 //!
@@ -37,6 +38,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 mod usage;
+pub mod waits;
 
 pub(crate) use usage::NOT_IN_DATA;
 

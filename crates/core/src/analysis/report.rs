@@ -28,6 +28,7 @@ pub(super) fn summary(
     Summary {
         watch: report.watch(&counted, whole),
         losses: environment.losses.clone(),
+        ledger: all.waits.ledger(names),
         devices,
         idle_devices,
         processes: rows.processes(),

@@ -8,6 +8,7 @@ use super::life::{Life, Stand};
 use super::report;
 use super::streams::{GroupKey, Streams, Subject};
 use super::summary::Summary;
+use super::waits::ledger::Tally;
 use crate::model::{Environment, Name, Names, Operation, Origin, Request, RequestPart};
 use crate::source::Batch;
 use rustc_hash::FxHashMap;
@@ -27,6 +28,7 @@ pub struct Summarizer {
     pub(super) devices: Vec<DeviceTally>,
     pub(super) charged: Attribution,
     pub(super) requests: u64,
+    pub(super) waits: Tally,
     /// Numbers the requests in the order in which they are charged.
     sequence: u64,
     /// When the watch began, or 0 where its source knows only at the end.
@@ -46,6 +48,7 @@ impl Summarizer {
             devices: Vec::new(),
             charged: Attribution::new(),
             requests: 0,
+            waits: Tally::default(),
             sequence: 0,
             start_ns: environment.start_ns,
             latest_ns: 0,
@@ -60,6 +63,7 @@ impl Summarizer {
     pub fn add(&mut self, batch: &Batch, names: &Names) {
         batch.stacks.iter().for_each(|stack| self.charged.stacks.add(stack, names));
         batch.processes.iter().for_each(|process| self.charged.meet(process));
+        batch.waits.iter().for_each(|wait| self.waits.add(wait));
         for (request, parts) in batch.requests_with_parts() {
             self.add_request(request, parts, names);
         }

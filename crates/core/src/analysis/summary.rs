@@ -8,6 +8,7 @@
 
 use super::axes::{ByDirection, ByInterval};
 pub use super::usage::*;
+pub use super::waits::ledger::{ClassRow, Ledger, ProcessLedger, Waiter};
 use crate::model::Losses;
 use crate::model::environment::Environment;
 use serde::Serialize;
@@ -20,6 +21,8 @@ pub struct Summary {
     pub watch: Watch,
     /// What was lost.
     pub losses: Losses,
+    /// Where blocked threads waited; `None` where the source does not know.
+    pub ledger: Option<Ledger>,
     /// The block devices that had requests, errors or changed settings; those with the most time
     /// first.
     pub devices: Vec<DeviceSummary>,

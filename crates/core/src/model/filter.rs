@@ -2,6 +2,7 @@
 
 use super::names::{Name, Names};
 use super::request::{Request, RequestPart};
+use super::wait::Wait;
 
 /// What a request must be to be kept; an empty filter keeps everything.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -42,6 +43,22 @@ impl Filter {
                 parts.iter().filter_map(|part| part.file).any(|file| text(file).starts_with(wanted))
             })
     }
+
+    /// Whether `wait` is kept. What asks for a kind of request keeps no waits: they may be for many.
+    pub fn keeps_wait(&self, wait: &Wait, names: &Names) -> bool {
+        let text = |name: Option<Name>| name.map(|name| names.get(name));
+        self.operations.is_empty()
+            && self.flags.is_empty()
+            && wait.duration_ns >= self.latency_ns
+            && any_or_empty(&self.devices, |device| text(wait.device) == Some(device))
+            && any_or_empty(&self.processes, |wanted| {
+                is_named(wanted, Some(wait.pid), wait.process, names)
+            })
+            && any_or_empty(&self.cgroups, |wanted| is_within(wanted, wait.cgroup, names))
+            && any_or_empty(&self.files, |wanted| {
+                text(wait.file).is_some_and(|file| file.starts_with(wanted))
+            })
+    }
 }
 
 fn any_or_empty<T>(wanted: &[T], matches: impl FnMut(&T) -> bool) -> bool {
@@ -49,17 +66,23 @@ fn any_or_empty<T>(wanted: &[T], matches: impl FnMut(&T) -> bool) -> bool {
 }
 
 fn is_process(wanted: &str, request: &Request, parts: &[RequestPart], names: &Names) -> bool {
-    let same = |pid: Option<u32>, name: Option<Name>| match wanted.parse::<u32>() {
+    is_named(wanted, request.pid, request.process, names)
+        || parts.iter().any(|part| is_named(wanted, part.owner_pid, part.owner, names))
+}
+
+fn is_named(wanted: &str, pid: Option<u32>, name: Option<Name>, names: &Names) -> bool {
+    match wanted.parse::<u32>() {
         Ok(number) => pid == Some(number),
         Err(_) => name.is_some_and(|name| names.get(name) == wanted),
-    };
-    same(request.pid, request.process) || parts.iter().any(|part| same(part.owner_pid, part.owner))
+    }
 }
 
 fn is_cgroup(wanted: &str, request: &Request, parts: &[RequestPart], names: &Names) -> bool {
-    let within = |name: Option<Name>| {
-        let rest = name.and_then(|name| names.get(name).strip_prefix(wanted.trim_end_matches('/')));
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
-    within(request.cgroup) || parts.iter().any(|part| within(part.owner_cgroup))
+    is_within(wanted, request.cgroup, names)
+        || parts.iter().any(|part| is_within(wanted, part.owner_cgroup, names))
+}
+
+fn is_within(wanted: &str, cgroup: Option<Name>, names: &Names) -> bool {
+    let rest = cgroup.and_then(|name| names.get(name).strip_prefix(wanted.trim_end_matches('/')));
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }

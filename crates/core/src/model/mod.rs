@@ -14,6 +14,7 @@ pub mod request;
 pub mod sample;
 pub mod stack;
 pub mod table;
+pub mod wait;
 
 pub use block::{Operation, Origin, Status};
 pub use environment::Environment;
@@ -25,3 +26,4 @@ pub use process::Process;
 pub use request::{Request, RequestPart};
 pub use sample::Sample;
 pub use stack::Stack;
+pub use wait::{Wait, WaitClass, WaitRequest};

@@ -32,6 +32,20 @@ const RESERVED: &[&str] = &[
     "device",
     "process",
     "cgroup",
+    "queue",
+    "cgroup_throttle",
+    "dirty_throttle",
+    "wbt",
+    "iocost",
+    "tag",
+    "journal_commit",
+    "journal_space",
+    "page_lock",
+    "page_read",
+    "fsync",
+    "fs_lock",
+    "reclaim",
+    "run_queue",
 ];
 
 /// The name of a reserved word. In a constant, a word that is not reserved does not compile.

@@ -2,7 +2,7 @@
 //! page follow.
 
 use crate::model::table::{ColumnInfo, Columns, Table};
-use crate::model::{Event, Process, Request, RequestPart, Sample, Stack};
+use crate::model::{Event, Process, Request, RequestPart, Sample, Stack, Wait, WaitRequest};
 use crate::source::Batch;
 
 /// What is known of a table without any row.
@@ -77,6 +77,8 @@ macro_rules! tables {
 tables! {
     requests: Request,
     parts: RequestPart,
+    waits: Wait,
+    wait_requests: WaitRequest,
     samples: Sample,
     events: Event,
     stacks: Stack,

@@ -1,5 +1,5 @@
-//! The first screen: what was watched, what to look at, then devices, stages, latencies and who and
-//! what the time went to.
+//! The first screen: what was watched, what to look at, then where threads waited,
+//! devices, stages, latencies and who and what the time went to.
 //!
 //! Every section is a function from the summary to lines; what a section shows is a
 //! [`Definition`] of columns.
@@ -10,6 +10,7 @@ mod latency;
 mod paths;
 mod stages;
 mod usage;
+mod waits;
 
 use crate::style::{Paint, Style};
 use crate::table::{Definition, Drawn, draw_together, wrap};
@@ -19,12 +20,14 @@ pub use devices::DEVICES;
 pub use paths::CODE_PATHS;
 pub use stages::{STAGES, StageRow};
 pub use usage::{CONTAINERS, FILES, ORIGINS, PROCESSES, UsageRow};
+pub use waits::WAITS;
 
 /// The first screen, in lines that end with a newline.
 pub fn render(summary: &Summary, style: &Style) -> String {
     let mut screen = Screen::new(style);
     header::header(summary, &mut screen);
     header::notes(summary, &mut screen);
+    waits::section(summary, &mut screen);
     devices::section(summary, &mut screen);
     stages::section(summary, &mut screen);
     latency::section(summary, &mut screen);

@@ -1,0 +1,44 @@
+//! System calls by number, as far as waits need to know them.
+
+use libc::c_long;
+
+/// Calls whose first argument is the file that they work on.
+pub const OF_FILES: &[c_long] = &[
+    libc::SYS_read,
+    libc::SYS_write,
+    libc::SYS_pread64,
+    libc::SYS_pwrite64,
+    libc::SYS_readv,
+    libc::SYS_writev,
+    libc::SYS_preadv,
+    libc::SYS_pwritev,
+    libc::SYS_preadv2,
+    libc::SYS_pwritev2,
+    libc::SYS_fsync,
+    libc::SYS_fdatasync,
+    libc::SYS_sync_file_range,
+    libc::SYS_fallocate,
+    libc::SYS_ftruncate,
+    libc::SYS_readahead,
+    libc::SYS_getdents64,
+    libc::SYS_syncfs,
+    libc::SYS_flock,
+    libc::SYS_fchmod,
+    libc::SYS_fchown,
+];
+
+/// Not among the constants of libc: the kernel's tables have it at 333 on x86-64, else at 292.
+const IO_PGETEVENTS: c_long = if cfg!(target_arch = "x86_64") { 333 } else { 292 };
+
+/// Calls that sleep interruptibly until I/O of the caller has ended.
+pub const OF_SLEEPERS: &[c_long] =
+    &[libc::SYS_io_getevents, IO_PGETEVENTS, libc::SYS_io_uring_enter];
+
+/// Sets the bits of `calls`; a number beyond `bits` is left out.
+pub fn mark(calls: &[c_long], bits: &mut [u64]) {
+    for call in calls.iter().filter_map(|call| usize::try_from(*call).ok()) {
+        if let Some(word) = bits.get_mut(call / 64) {
+            *word |= 1 << (call % 64);
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! Waits of threads: what they waited for, by their kernel stack and their requests.
+//!
+//! A thread's requests arrive before the wait that they end, so the latest ones of each thread are
+//! kept until then.
+
+use super::Decoder;
+use crate::wire::{self, wire_request, wire_sleeper, wire_wait};
+use iowhy_core::analysis::waits::class::{Verdict, verdict};
+use iowhy_core::analysis::waits::split::{Span, Split, split};
+use iowhy_core::model::{Losses, Name, Names, Request, Wait, WaitClass, WaitRequest};
+use iowhy_core::source::Batch;
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+use zerocopy::FromBytes;
+
+/// Requests kept for each thread until it is known whether it waited for them.
+const MOST_OF_THREAD: usize = 128;
+/// Threads for which requests are kept.
+const MOST_THREADS: usize = 4096;
+/// Requests of any thread that are kept for the one whose wait they end.
+const MOST_ENDED: usize = 1024;
+
+/// A request as far as waits are concerned.
+#[derive(Clone, Copy, Debug)]
+struct Served {
+    request_id: u64,
+    device: Name,
+    span: Span,
+    /// Whether a kernel worker queued it, after a throttle let it go.
+    held_back: bool,
+}
+
+/// What a stack says, and its number in the recording.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    stack_id: Option<u64>,
+    verdict: Verdict,
+}
+
+/// What is kept to make sense of waits.
+#[derive(Default)]
+pub struct Waits {
+    /// The kernel's map of stacks; without it nobody asked for waits.
+    stacks: Option<MapHandle>,
+    known: FxHashMap<i32, Known>,
+    /// Those that slept already when the watch began, by thread.
+    sleeping: FxHashMap<u32, Known>,
+    of_thread: FxHashMap<u32, VecDeque<Served>>,
+    ended: FxHashMap<u64, Served>,
+    ended_order: VecDeque<u64>,
+    last_id: u64,
+    /// When the watch ended, for waits that outlast it; 0 until then.
+    pub end_ns: u64,
+    elsewhere: u64,
+}
+
+impl Waits {
+    /// Makes sense of waits whose stacks are in `stacks`.
+    pub fn with(stacks: Option<MapHandle>) -> Waits {
+        Waits { stacks, ..Waits::default() }
+    }
+
+    /// Takes note of a request, which may be what its thread waits for.
+    pub(super) fn note(&mut self, request: &wire_request, row: &Request) {
+        if self.stacks.is_none() || request.complete_ns == 0 {
+            return;
+        }
+        let served = Served {
+            request_id: row.request_id,
+            device: row.device,
+            span: Span {
+                queued_ns: request.queue_ns,
+                issued_ns: request.issue_ns,
+                completed_ns: request.complete_ns,
+            },
+            held_back: request.flags & wire::REQUEST_WORKER_FOR != 0,
+        };
+        if self.ended_order.len() >= MOST_ENDED
+            && let Some(oldest) = self.ended_order.pop_front()
+        {
+            self.ended.remove(&oldest);
+        }
+        self.ended.insert(request.id, served);
+        self.ended_order.push_back(request.id);
+        let Some(tid) = row.tid else { return };
+        if self.of_thread.len() >= MOST_THREADS && !self.of_thread.contains_key(&tid) {
+            // Their waits, if any, have been told by now.
+            self.of_thread.clear();
+        }
+        let own = self.of_thread.entry(tid).or_default();
+        if own.len() >= MOST_OF_THREAD {
+            own.pop_front();
+        }
+        own.push_back(served);
+    }
+
+    /// The requests that `wait` can have waited for; those that no later wait of the thread can
+    /// wait for are forgotten.
+    fn requests_of(&mut self, wait: &wire_wait, woken_ns: u64) -> Vec<Served> {
+        let mut found: Vec<Served> = Vec::new();
+        if let Some(own) = self.of_thread.get_mut(&wait.tid) {
+            let overlaps = |served: &&Served| {
+                served.span.completed_ns > wait.start_ns && served.span.queued_ns < woken_ns
+            };
+            found.extend(own.iter().filter(overlaps));
+            own.retain(|served| served.span.completed_ns > woken_ns);
+        }
+        if let Some(waker) = self.ended.get(&wait.request)
+            && found.iter().all(|served| served.request_id != waker.request_id)
+        {
+            found.push(*waker);
+        }
+        found
+    }
+
+    /// Adds what was left out.
+    pub(super) fn losses(&self, losses: &mut Losses) {
+        losses.add("sleeps", self.elsewhere, "sleeps that had nothing to do with storage", false);
+    }
+}
+
+impl Decoder {
+    /// Adds a `wire_sleeper`: its wait comes again when it ends.
+    pub fn sleeper(&mut self, bytes: &[u8], batch: &mut Batch, names: &mut Names) -> Option<()> {
+        let (sleeper, _) = wire_sleeper::read_from_prefix(bytes).ok()?;
+        let length = sleeper.frames.iter().take_while(|address| **address != 0).count();
+        let known = self.judge(&sleeper.frames[..length], batch, names);
+        self.waits.sleeping.insert(sleeper.wait.tid, known);
+        Some(())
+    }
+
+    fn judge(&mut self, frames: &[u64], batch: &mut Batch, names: &mut Names) -> Known {
+        let stack_id = self.stacks.kernel(frames, batch, names);
+        let frames = stack_id.and_then(|id| self.stacks.frames_of(id)).unwrap_or_default();
+        Known { stack_id, verdict: verdict(frames.iter().map(|name| names.get(*name))) }
+    }
+
+    /// What the stack of a wait says; nothing where none was taken.
+    fn known(&mut self, wait: &wire_wait, batch: &mut Batch, names: &mut Names) -> Option<Known> {
+        if wait.flags & wire::WAIT_BEGUN_BEFORE != 0 {
+            return self.waits.sleeping.remove(&wait.tid);
+        }
+        if let Some(known) = self.waits.known.get(&wait.stack) {
+            return Some(*known);
+        }
+        let place = u32::try_from(wait.stack).ok()?;
+        let map = self.waits.stacks.as_ref()?;
+        let value = map.lookup(&place.to_ne_bytes(), MapFlags::ANY).ok()??;
+        let (words, _) = value.as_chunks::<8>();
+        let frames = words.iter().map(|word| u64::from_ne_bytes(*word));
+        let frames: Vec<u64> = frames.take_while(|address| *address != 0).collect();
+        let known = self.judge(&frames, batch, names);
+        self.waits.known.insert(wait.stack, known);
+        Some(known)
+    }
+
+    /// Adds a `wire_wait`, unless it turns out to have nothing to do with storage.
+    pub fn wait(&mut self, bytes: &[u8], batch: &mut Batch, names: &mut Names) -> Option<()> {
+        let (mut wait, _) = wire_wait::read_from_prefix(bytes).ok()?;
+        let outlasts = wait.end_ns == 0;
+        if outlasts {
+            wait.end_ns = self.waits.end_ns.max(wait.start_ns);
+        }
+        let woken_ns = if wait.wake_ns == 0 { wait.end_ns } else { wait.wake_ns };
+        let known = self.known(&wait, batch, names);
+        let served = self.waits.requests_of(&wait, woken_ns);
+        let Some(class) = class_of(&wait, known, &served) else {
+            self.waits.elsewhere += 1;
+            return Some(());
+        };
+        let served = if class.is_for_requests() { served } else { Vec::new() };
+        let spans: Vec<Span> = served.iter().map(|served| served.span).collect();
+        let split = split(wait.start_ns, wait.wake_ns, wait.end_ns, &spans);
+        self.waits.last_id += 1;
+        let wait_id = self.waits.last_id;
+        for served in &served {
+            let overlap = overlap(served.span, wait.start_ns, woken_ns);
+            batch.wait_requests.push(WaitRequest {
+                wait_id,
+                request_id: served.request_id,
+                overlap_ns: overlap,
+            });
+        }
+        let held_back = served.iter().any(|served| served.held_back);
+        let throttled = held_back && split.before_ns > split.rest_ns;
+        let row = Wait {
+            wait_id,
+            class: if throttled { WaitClass::CgroupThrottle } else { class },
+            device: served.last().map(|served| served.device),
+            censored: outlasts || wait.flags & wire::WAIT_BEGUN_BEFORE != 0,
+            stack_id: known.and_then(|known| known.stack_id),
+            ..self.waiter(&wait, split)
+        };
+        batch.waits.push(row);
+        Some(())
+    }
+
+    /// The row of a wait, as far as it is about the thread and the time.
+    fn waiter(&self, wait: &wire_wait, split: Split) -> Wait {
+        let task = self.tasks.thread(wait.tid);
+        let file = (wait.inode.address != 0).then(|| self.files.get(&wait.inode)).flatten();
+        Wait {
+            wait_id: 0,
+            start_ns: wait.start_ns,
+            duration_ns: wait.end_ns - wait.start_ns,
+            censored: false,
+            class: WaitClass::Unknown,
+            device_ns: split.device_ns,
+            queue_ns: split.queue_ns,
+            run_queue_ns: split.run_queue_ns,
+            pid: wait.tgid,
+            tid: wait.tid,
+            process: task.map(|task| task.process),
+            kernel_thread: wait.flags & wire::WAIT_KERNEL_THREAD != 0,
+            cgroup: task.and_then(|task| task.cgroup),
+            container: task.and_then(|task| task.container),
+            syscall: u32::try_from(wait.system_call).ok(),
+            file: file.and_then(|file| file.path),
+            device: None,
+            stack_id: None,
+            user_stack_id: None,
+            waker_tid: (wait.waker != 0).then_some(wait.waker),
+        }
+    }
+}
+
+/// The class of a wait; `None` where it has nothing to do with storage.
+fn class_of(wait: &wire_wait, known: Option<Known>, served: &[Served]) -> Option<WaitClass> {
+    match known.map(|known| known.verdict) {
+        Some(Verdict::Elsewhere) => None,
+        Some(Verdict::Storage(class)) => {
+            // What sleeps interruptibly waits for storage only if its own requests were under way.
+            let sure = wait.flags & (wire::WAIT_IOWAIT | wire::WAIT_UNINTERRUPTIBLE) != 0;
+            (sure || !served.is_empty()).then_some(class)
+        }
+        // Without a stack its requests are all there is.
+        None if !served.is_empty() => Some(WaitClass::Device),
+        Some(Verdict::Unknown) if !served.is_empty() => Some(WaitClass::Unknown),
+        _ if wait.flags & wire::WAIT_IOWAIT != 0 => Some(WaitClass::Unknown),
+        _ if wait.flags & wire::WAIT_UNINTERRUPTIBLE != 0 => Some(WaitClass::Unknown),
+        _ => None,
+    }
+}
+
+fn overlap(span: Span, start_ns: u64, end_ns: u64) -> u64 {
+    let begun = [span.queued_ns, span.issued_ns, span.completed_ns];
+    let begun = begun.into_iter().find(|time| *time != 0).unwrap_or(0);
+    span.completed_ns.min(end_ns).saturating_sub(begun.max(start_ns))
+}

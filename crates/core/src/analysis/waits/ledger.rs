@@ -1,0 +1,210 @@
+//! Where blocked threads waited, over processes and classes. What is handed out adds up, to the
+//! nanosecond, to the waits.
+
+use crate::model::{Name, Names, Wait, WaitClass};
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+/// Processes that are kept apart; the waits of any further one are those of all others together.
+const MOST_PROCESSES: usize = 4096;
+/// Processes named for each class.
+const MOST_NAMED: usize = 3;
+/// Processes that the summary lists.
+const MOST_LISTED: usize = 50;
+const CLASSES: usize = WaitClass::ALL.len();
+
+type Times = [u64; CLASSES];
+
+/// Adds up waits as they come.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    processes: FxHashMap<(u32, Option<Name>), Account>,
+    others: Account,
+    longest: Times,
+    waits: [u64; CLASSES],
+    kernel_ns: u64,
+    censored: u64,
+    begun: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Account {
+    times: Times,
+    waits: u64,
+}
+
+impl Account {
+    fn total(&self) -> u64 {
+        self.times.iter().sum()
+    }
+}
+
+impl Tally {
+    /// Adds a wait. Those of the kernel's own threads are kept apart: they work for others.
+    pub fn add(&mut self, wait: &Wait) {
+        self.begun = true;
+        if wait.kernel_thread {
+            self.kernel_ns += wait.duration_ns;
+            return;
+        }
+        self.censored += u64::from(wait.censored);
+        let key = (wait.pid, wait.process);
+        let room = self.processes.len() < MOST_PROCESSES || self.processes.contains_key(&key);
+        let account = if room { self.processes.entry(key).or_default() } else { &mut self.others };
+        account.waits += 1;
+        let parts = [
+            (WaitClass::Device, wait.device_ns),
+            (WaitClass::Queue, wait.queue_ns),
+            (WaitClass::RunQueue, wait.run_queue_ns),
+        ];
+        let known: u64 = parts.iter().map(|(_, time)| time).sum();
+        let rest = (wait.class, wait.duration_ns.saturating_sub(known));
+        for (class, time) in parts.into_iter().chain([rest]).filter(|(_, time)| *time > 0) {
+            let place = class as usize;
+            account.times[place] += time;
+            self.waits[place] += 1;
+            self.longest[place] = self.longest[place].max(time);
+        }
+    }
+
+    /// The ledger; `None` where no wait was ever seen, since then nobody may have looked.
+    pub fn ledger(&self, names: &Names) -> Option<Ledger> {
+        if !self.begun {
+            return None;
+        }
+        let accounts = self.processes.values().chain([&self.others]);
+        let mut times: Times = [0; CLASSES];
+        for account in accounts {
+            times.iter_mut().zip(account.times).for_each(|(sum, time)| *sum += time);
+        }
+        let blocked_ns: u64 = times.iter().sum();
+        let unknown = times[WaitClass::Unknown as usize];
+        let mut classes: Vec<ClassRow> = WaitClass::ALL
+            .iter()
+            .filter(|class| times[**class as usize] > 0)
+            .map(|class| self.class(*class, times[*class as usize], blocked_ns, names))
+            .collect();
+        classes.sort_by_key(|row| std::cmp::Reverse(row.time_ns));
+        Some(Ledger {
+            blocked_ns,
+            explained_share: (blocked_ns > 0).then(|| share(blocked_ns - unknown, blocked_ns)),
+            kernel_threads_ns: self.kernel_ns,
+            censored_waits: self.censored,
+            classes,
+            processes: self.listed(names),
+        })
+    }
+
+    fn class(&self, class: WaitClass, time_ns: u64, blocked_ns: u64, names: &Names) -> ClassRow {
+        let place = class as usize;
+        let mut most: Vec<Waiter> = self
+            .processes
+            .iter()
+            .filter(|(_, account)| account.times[place] > 0)
+            .map(|((pid, name), account)| Waiter {
+                pid: *pid,
+                process: text(*name, names),
+                time_ns: account.times[place],
+            })
+            .collect();
+        most.sort_by(|a, b| b.time_ns.cmp(&a.time_ns).then(a.pid.cmp(&b.pid)));
+        most.truncate(MOST_NAMED);
+        ClassRow {
+            class: class.word(),
+            time_ns,
+            time_share: share(time_ns, blocked_ns),
+            waits: self.waits[place],
+            longest_ns: self.longest[place],
+            most,
+        }
+    }
+
+    fn listed(&self, names: &Names) -> Vec<ProcessLedger> {
+        let mut rows: Vec<ProcessLedger> = self
+            .processes
+            .iter()
+            .map(|((pid, name), account)| ProcessLedger {
+                pid: *pid,
+                process: text(*name, names),
+                time_ns: account.total(),
+                waits: account.waits,
+                classes: WaitClass::ALL
+                    .iter()
+                    .map(|class| (class.word(), account.times[*class as usize]))
+                    .filter(|(_, time)| *time > 0)
+                    .collect(),
+            })
+            .collect();
+        rows.sort_by(|a, b| b.time_ns.cmp(&a.time_ns).then(a.pid.cmp(&b.pid)));
+        rows.truncate(MOST_LISTED);
+        rows
+    }
+}
+
+fn share(part: u64, whole: u64) -> f64 {
+    part as f64 / whole.max(1) as f64
+}
+
+fn text(name: Option<Name>, names: &Names) -> String {
+    name.map(|name| names.get(name).to_owned()).unwrap_or_default()
+}
+
+/// Where blocked threads waited.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Ledger {
+    /// All waits of programs' threads, nanoseconds: the classes add up to it.
+    pub blocked_ns: u64,
+    /// The share of it whose class is known; `None` where nobody waited.
+    pub explained_share: Option<f64>,
+    /// Waits of the kernel's own threads, nanoseconds, which are not in the classes.
+    pub kernel_threads_ns: u64,
+    /// Waits that began before the watch or outlasted it.
+    pub censored_waits: u64,
+    /// By class; the one with the most time first.
+    pub classes: Vec<ClassRow>,
+    /// The processes that waited longest.
+    pub processes: Vec<ProcessLedger>,
+}
+
+/// One class.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ClassRow {
+    /// Its word, as in the recording's `waits.class`.
+    pub class: &'static str,
+    /// Time of all threads, nanoseconds.
+    pub time_ns: u64,
+    /// Its share of all blocked time.
+    pub time_share: f64,
+    /// Waits that it is a part of.
+    pub waits: u64,
+    /// Its longest part of one wait, nanoseconds.
+    pub longest_ns: u64,
+    /// Who waited longest.
+    pub most: Vec<Waiter>,
+}
+
+/// Who waited.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Waiter {
+    /// The process.
+    pub pid: u32,
+    /// Its name.
+    pub process: String,
+    /// Time of its threads, nanoseconds.
+    pub time_ns: u64,
+}
+
+/// One process.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ProcessLedger {
+    /// The process.
+    pub pid: u32,
+    /// Its name.
+    pub process: String,
+    /// Blocked time of its threads, nanoseconds.
+    pub time_ns: u64,
+    /// Its waits.
+    pub waits: u64,
+    /// The same time by class.
+    pub classes: Vec<(&'static str, u64)>,
+}

@@ -1,0 +1,14 @@
+//! Where threads waited: what a kernel stack says of a wait, how a wait splits over its requests, and
+//! the ledger of all of them.
+//!
+//! | where | what |
+//! |---|---|
+//! | [`class`] | kernel functions and the class of wait that each stands for |
+//! | [`split`] | a wait's time over the stages of its requests |
+//! | [`ledger`] | the sum over processes and classes |
+//!
+//! What does not belong here: which interval is a wait (crate `iowhy-capture`).
+
+pub mod class;
+pub mod ledger;
+pub mod split;

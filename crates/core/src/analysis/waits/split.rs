@@ -1,0 +1,99 @@
+//! A wait's time over the stages of the requests that it waited for.
+
+/// A request as a wait sees it. Times are CLOCK_MONOTONIC ns; 0 where it did not happen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    /// When it was queued.
+    pub queued_ns: u64,
+    /// When it was last issued to the driver.
+    pub issued_ns: u64,
+    /// When it completed.
+    pub completed_ns: u64,
+}
+
+/// A wait in parts that add up to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Split {
+    /// At least one of the requests was with the driver and the device.
+    pub device_ns: u64,
+    /// None was, but at least one was queued.
+    pub queue_ns: u64,
+    /// The thread was awake and waited for a CPU.
+    pub run_queue_ns: u64,
+    /// What is left before any of the requests was queued.
+    pub before_ns: u64,
+    /// What is left beside that.
+    pub rest_ns: u64,
+}
+
+/// Splits the wait from `start_ns` to `end_ns`, in which the thread was woken at `woken_ns` (0: it was
+/// not).
+pub fn split(start_ns: u64, woken_ns: u64, end_ns: u64, spans: &[Span]) -> Split {
+    let end_ns = end_ns.max(start_ns);
+    let woken_ns = if woken_ns == 0 { end_ns } else { woken_ns.clamp(start_ns, end_ns) };
+    let clip = |time: u64| time.clamp(start_ns, woken_ns);
+    let mut edges = Vec::with_capacity(spans.len() * 3);
+    for span in spans {
+        let issued = if span.issued_ns == 0 { span.completed_ns } else { span.issued_ns };
+        let queued = if span.queued_ns == 0 { issued } else { span.queued_ns };
+        edges.push((clip(queued), 1, 0));
+        edges.push((clip(issued), -1, 1));
+        edges.push((clip(span.completed_ns), 0, -1));
+    }
+    edges.sort_unstable_by_key(|(time, ..)| *time);
+    let mut split = Split { run_queue_ns: end_ns - woken_ns, ..Split::default() };
+    let (mut last, mut queued, mut at_device, mut begun) = (start_ns, 0, 0, false);
+    for (time, queue_change, device_change) in edges.into_iter().chain([(woken_ns, 0, 0)]) {
+        let part = match (at_device > 0, queued > 0, begun) {
+            (true, ..) => &mut split.device_ns,
+            (_, true, _) => &mut split.queue_ns,
+            (_, _, false) if !spans.is_empty() => &mut split.before_ns,
+            _ => &mut split.rest_ns,
+        };
+        *part += time - last;
+        begun |= queue_change > 0;
+        queued += queue_change;
+        at_device += device_change;
+        last = time;
+    }
+    split
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: Span = Span { queued_ns: 120, issued_ns: 150, completed_ns: 190 };
+
+    fn sum(split: Split) -> u64 {
+        split.device_ns + split.queue_ns + split.run_queue_ns + split.before_ns + split.rest_ns
+    }
+
+    #[test]
+    fn a_direct_read_waits_for_queue_device_and_cpu() {
+        let found = split(100, 192, 200, &[ONE]);
+        let expected =
+            Split { before_ns: 20, queue_ns: 30, device_ns: 40, rest_ns: 2, run_queue_ns: 8 };
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn parts_add_up_whatever_the_requests() {
+        let early = Span { queued_ns: 10, issued_ns: 20, completed_ns: 130 };
+        let late = Span { queued_ns: 180, issued_ns: 0, completed_ns: 900 };
+        let odd = Span { queued_ns: 0, issued_ns: 0, completed_ns: 150 };
+        for spans in [&[][..], &[early], &[early, ONE, late], &[odd, odd]] {
+            for woken in [0, 50, 150, 500] {
+                assert_eq!(sum(split(100, woken, 200, spans)), 100, "{spans:?} {woken}");
+            }
+        }
+        assert_eq!(sum(split(200, 0, 100, &[ONE])), 0);
+    }
+
+    #[test]
+    fn the_device_goes_before_the_queue() {
+        let other = Span { queued_ns: 100, issued_ns: 110, completed_ns: 160 };
+        let found = split(100, 0, 200, &[ONE, other]);
+        assert_eq!((found.queue_ns, found.device_ns, found.rest_ns), (10, 80, 10));
+    }
+}

@@ -1,0 +1,82 @@
+//! Intervals in which a thread was off CPU because of storage.
+
+use super::block::words;
+use super::names::Name;
+use crate::table;
+
+words! {
+    /// Why a thread waited, as far as its kernel stack and its requests tell.
+    pub enum WaitClass {
+        /// For the driver and the device.
+        Device = "device",
+        /// For requests that waited in the block layer: scheduler, plug, dispatch.
+        Queue = "queue",
+        /// For its cgroup's limit (`io.max`, v1's blkio throttle, iolatency).
+        CgroupThrottle = "cgroup_throttle",
+        /// Because too many pages are dirty (`balance_dirty_pages`).
+        DirtyThrottle = "dirty_throttle",
+        /// For writeback throttling (wbt).
+        Wbt = "wbt",
+        /// For the cost model of its cgroup (iocost).
+        Iocost = "iocost",
+        /// For a free tag: the device's queue is full.
+        Tag = "tag",
+        /// For a journal's or log's commit.
+        JournalCommit = "journal_commit",
+        /// For room in a journal or log, or a running commit to let it in.
+        JournalSpace = "journal_space",
+        /// For a page or buffer that somebody else has locked or is writing.
+        PageLock = "page_lock",
+        /// For a page of the page cache to be read.
+        PageRead = "page_read",
+        /// For a mapped page to be read.
+        PageFault = "page_fault",
+        /// For dirty pages of a file to be written (fsync, sync).
+        Fsync = "fsync",
+        /// For an inode or another lock of a file system.
+        FsLock = "fs_lock",
+        /// For memory to be reclaimed.
+        Reclaim = "reclaim",
+        /// For anonymous memory to come from or go to swap.
+        Swap = "swap",
+        /// For a CPU, after what it waited for was there.
+        RunQueue = "run_queue",
+        /// Not known: its stack says nothing that iowhy knows.
+        Unknown = "unknown",
+    }
+}
+
+table! {
+    /// One row for each interval in which a thread was off CPU because of storage.
+    pub struct Wait in "waits" {
+        wait_id: u64 [None] "Identifies the wait in this recording.",
+        start_ns: u64 [Nanoseconds] "When the thread left the CPU; for a wait that began before the watch, the beginning of the watch.",
+        duration_ns: u64 [Nanoseconds] "Until it ran again, or the watch ended: device_ns, queue_ns, run_queue_ns and what is left for class add up to it.",
+        censored: bool [None] "Whether it began before the watch or outlasted it: its duration is a lower bound.",
+        class: WaitClass [None] "What it waited for while it did not wait for requests: device, queue, cgroup_throttle, dirty_throttle, wbt, iocost, tag, journal_commit, journal_space, page_lock, page_read, page_fault, fsync, fs_lock, reclaim, swap or unknown.",
+        device_ns: u64 [Nanoseconds] "How much of it its requests were with the driver and the device.",
+        queue_ns: u64 [Nanoseconds] "How much of it they were only queued in the block layer.",
+        run_queue_ns: u64 [Nanoseconds] "How much of it the thread waited for a CPU after it was woken.",
+        pid: u32 [None] "The process.",
+        tid: u32 [None] "The thread.",
+        process: Option<Name> [None] "The process's name.",
+        kernel_thread: bool [None] "Whether the thread is the kernel's own.",
+        cgroup: Option<Name> [None] "Its cgroup: the v2 path, or v1's blkio path.",
+        container: Option<Name> [None] "The container or systemd unit derived from the cgroup.",
+        syscall: Option<u32> [None] "The number of the system call that it was in; null in faults and in the kernel.",
+        file: Option<Name> [None] "The file that the system call was given, where it was given one.",
+        device: Option<Name> [None] "The device of the request that it waited for.",
+        stack_id: Option<u64> [None] "Its kernel stack, where one was taken.",
+        user_stack_id: Option<u64> [None] "Its user stack, where one was taken.",
+        waker_tid: Option<u32> [None] "The thread that woke it; null where a completion did.",
+    }
+}
+
+table! {
+    /// Which requests a wait waited for.
+    pub struct WaitRequest in "wait_requests" {
+        wait_id: u64 [None] "The wait.",
+        request_id: u64 [None] "A request that was under way during it, of the same thread or the one whose completion ended the wait.",
+        overlap_ns: u64 [Nanoseconds] "How long both lasted at once.",
+    }
+}
