@@ -15,9 +15,10 @@
 #define WIRE_KERNEL_FRAMES 48
 #define WIRE_USER_FRAMES   64
 #define WIRE_TAGS_AT_ONCE  256
-#define WIRE_WAIT_FRAMES   32  /* of a waiting thread's kernel stack */
-#define WIRE_CALLS	   512 /* system calls that are told apart */
-#define WIRE_MAX_DEVICES   16  /* devices that a watch can be limited to */
+#define WIRE_WAIT_FRAMES   32	/* of a waiting thread's kernel stack */
+#define WIRE_WAIT_STACKS   8192 /* in each of the two maps of stacks */
+#define WIRE_CALLS	   512	/* system calls that are told apart */
+#define WIRE_MAX_DEVICES   16	/* devices that a watch can be limited to */
 
 /* The kind stands first in every record. */
 enum wire_kind {

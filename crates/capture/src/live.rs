@@ -83,7 +83,9 @@ impl Live {
         environment.start_ns = system::now_ns();
         let unlisted = in_flight.add(&session).unlisted;
         decoder.writers = Writers::now(&session);
-        decoder.waits = Waits::with(session.handle("wait_stacks"));
+        decoder.waits = Waits::with(
+            ["wait_stacks", "wait_stacks_2"].iter().filter_map(|map| session.handle(map)).collect(),
+        );
         let mut asleep = Vec::new();
         snapshot::sleepers(&session, |record| asleep.push(record.to_vec()));
         environment.limits = limits(&plan, &session, &facts, unlisted);

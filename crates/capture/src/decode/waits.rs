@@ -41,8 +41,8 @@ struct Known {
 /// What is kept to make sense of waits.
 #[derive(Default)]
 pub struct Waits {
-    /// The kernel's map of stacks; without it nobody asked for waits.
-    stacks: Option<MapHandle>,
+    /// The kernel's maps of stacks; without them nobody asked for waits.
+    stacks: Vec<MapHandle>,
     known: FxHashMap<i32, Known>,
     /// Those that slept already when the watch began, by thread.
     sleeping: FxHashMap<u32, Known>,
@@ -57,13 +57,13 @@ pub struct Waits {
 
 impl Waits {
     /// Makes sense of waits whose stacks are in `stacks`.
-    pub fn with(stacks: Option<MapHandle>) -> Waits {
+    pub fn with(stacks: Vec<MapHandle>) -> Waits {
         Waits { stacks, ..Waits::default() }
     }
 
     /// Takes note of a request, which may be what its thread waits for.
     pub(super) fn note(&mut self, request: &wire_request, row: &Request) {
-        if self.stacks.is_none() || request.complete_ns == 0 {
+        if self.stacks.is_empty() || request.complete_ns == 0 {
             return;
         }
         let served = Served {
@@ -145,7 +145,8 @@ impl Decoder {
             return Some(*known);
         }
         let place = u32::try_from(wait.stack).ok()?;
-        let map = self.waits.stacks.as_ref()?;
+        let map = self.waits.stacks.get((place / wire::WIRE_WAIT_STACKS) as usize)?;
+        let place = place % wire::WIRE_WAIT_STACKS;
         let value = map.lookup(&place.to_ne_bytes(), MapFlags::ANY).ok()??;
         let (words, _) = value.as_chunks::<8>();
         let frames = words.iter().map(|word| u64::from_ne_bytes(*word));

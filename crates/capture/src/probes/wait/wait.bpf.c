@@ -33,12 +33,17 @@ struct {
 	__type(value, struct hints);
 } hints SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_STACK_TRACE);
-	__uint(max_entries, 16384);
-	__uint(key_size, sizeof(u32));
-	__uint(value_size, WIRE_WAIT_FRAMES * sizeof(u64));
-} wait_stacks SEC(".maps");
+/* The kernel keeps one stack for each hash; of two with the same hash the later goes to the other map. */
+#define STACK_MAP(name)                                             \
+	struct {                                                    \
+		__uint(type, BPF_MAP_TYPE_STACK_TRACE);             \
+		__uint(max_entries, WIRE_WAIT_STACKS);              \
+		__uint(key_size, sizeof(u32));                      \
+		__uint(value_size, WIRE_WAIT_FRAMES * sizeof(u64)); \
+	} name SEC(".maps")
+
+STACK_MAP(wait_stacks);
+STACK_MAP(wait_stacks_2);
 
 /* Stacks taken on this CPU in the current tenth of a second. */
 struct wait_budget {
@@ -95,8 +100,12 @@ static __always_inline int take_wait_stack(void *ctx, u64 now)
 		return -1;
 	budget->taken += 1;
 	stack = bpf_get_stackid(ctx, &wait_stacks, 0);
-	if (stack < 0)
-		count(COUNT_WAIT_STACKS);
+	if (stack >= 0)
+		return stack;
+	stack = bpf_get_stackid(ctx, &wait_stacks_2, 0);
+	if (stack >= 0)
+		return stack + WIRE_WAIT_STACKS;
+	count(COUNT_WAIT_STACKS);
 	return stack;
 }
 

@@ -226,10 +226,19 @@ const ELSEWHERE: &[&str] = &[
     "n_tty_*",
     "tty_*",
     "msleep*",
+    "lock_next_vma",
+    "lock_mm_and_find_vma",
+    "page_reporting_process",
+    "affine_move_task",
+    "__lru_add_drain_all",
 ];
+
+/// Functions that only wait for buffers to be read or written, whoever calls them.
+const OF_BUFFERS: &[&str] = &["bit_wait_io", "out_of_line_wait_on_bit"];
 
 /// What the stack says, its innermost function first.
 pub fn verdict<'a>(frames: impl IntoIterator<Item = &'a str>) -> Verdict {
+    let mut otherwise = Verdict::Unknown;
     for frame in frames {
         // The compiler's clones of a function have a suffix.
         let name = frame.split('.').next().unwrap_or(frame);
@@ -241,8 +250,11 @@ pub fn verdict<'a>(frames: impl IntoIterator<Item = &'a str>) -> Verdict {
         if ELSEWHERE.iter().any(|function| stands_for(function, name)) {
             return Verdict::Elsewhere;
         }
+        if OF_BUFFERS.contains(&name) {
+            otherwise = Verdict::Storage(Device);
+        }
     }
-    Verdict::Unknown
+    otherwise
 }
 
 fn stands_for(function: &str, name: &str) -> bool {
@@ -278,6 +290,11 @@ mod tests {
     fn a_clone_of_a_function_is_the_function() {
         assert_eq!(verdict(["wbt_wait.isra.0"]), Verdict::Storage(Wbt));
         assert_eq!(verdict(["wait_for_vfork_done"]), Verdict::Elsewhere);
+        assert_eq!(verdict(["bit_wait_io", "new_lookup"]), Verdict::Storage(Device));
+        assert_eq!(
+            verdict(["bit_wait_io", "do_get_write_access"]),
+            Verdict::Storage(JournalCommit)
+        );
         assert_eq!(verdict(["renamed_by_a_newer_kernel"]), Verdict::Unknown);
         assert_eq!(verdict([]), Verdict::Unknown);
     }
