@@ -56,7 +56,7 @@ impl Generated {
 }
 
 /// What iowhy answers to `arguments` on `sources`.
-fn answer<A: AsRef<OsStr>>(arguments: &[A], sources: &[PathBuf]) -> Result<String> {
+pub fn answer<A: AsRef<OsStr>>(arguments: &[A], sources: &[PathBuf]) -> Result<String> {
     let mut command = iowhy(arguments)?;
     command.args(sources);
     let shown = command::shown(&command);
@@ -66,7 +66,7 @@ fn answer<A: AsRef<OsStr>>(arguments: &[A], sources: &[PathBuf]) -> Result<Strin
 }
 
 /// What blkparse makes of the captures `names` in `folder`.
-fn blkparse(folder: &Path, names: &[String], more: &[&str]) -> Result<String> {
+pub fn blkparse(folder: &Path, names: &[String], more: &[&str]) -> Result<String> {
     let out = tempfile::NamedTempFile::new().context(|| "make a file".to_owned())?;
     let mut blkparse = Command::new(command::find("blkparse")?);
     blkparse.args(more).arg("-D").arg(folder).arg("-o").arg(out.path());
@@ -79,13 +79,13 @@ fn blkparse(folder: &Path, names: &[String], more: &[&str]) -> Result<String> {
 }
 
 /// A dump of the captures `names` in `folder`, as btt and fio read it.
-fn dump(folder: &Path, names: &[String], into: &Path) -> Result<()> {
+pub fn dump(folder: &Path, names: &[String], into: &Path) -> Result<()> {
     let into = into.to_string_lossy();
     blkparse(folder, names, &["-q", "-O", "-d", &into]).map(|_| ())
 }
 
 /// btt's report of a dump, with its data files beside it.
-fn btt(dump: &Path, more: &[&str]) -> Result<String> {
+pub fn btt(dump: &Path, more: &[&str]) -> Result<String> {
     let folder = dump.parent().unwrap_or(Path::new("/"));
     let mut btt = Command::new(command::find("btt")?);
     btt.current_dir(folder).arg("-i").arg(dump).args(["-o", "theirs"]).args(more);
@@ -192,6 +192,13 @@ fn any_shape_of_a_capture_is_read() -> Result<()> {
         let found = requests(&answer(&["report", "--json"], &shape)?)?;
         assert_eq!(found, expected, "{shape:?}");
     }
+    let picture = generated.path().join("picture.svg");
+    answer(&["plot".as_ref(), "-o".as_ref(), picture.as_os_str()], &generated.prefixes())?;
+    assert!(read(&picture)?.contains("<svg"));
+    let rows =
+        |table| answer(&["export", "--format", "csv", "--table", table], &generated.prefixes());
+    assert_eq!(rows("requests")?.lines().count() as u64, 1 + expected);
+    assert_eq!(rows("events")?.lines().count() as u64, 1 + 5 * expected);
     let mut piped = iowhy(["report", "--json", "-"])?;
     let stream = fs::File::open(&merged).context(|| "open the dump".to_owned())?;
     piped.stdin(Stdio::from(stream));

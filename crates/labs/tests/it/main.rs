@@ -13,6 +13,7 @@ mod architecture;
 mod bad_captures;
 mod bad_input;
 mod blktrace;
+mod blktrace_live;
 mod cached;
 mod direct;
 mod hung;
@@ -39,6 +40,7 @@ fn main() {
         bad_captures::tests(),
         bad_input::tests(),
         blktrace::tests(),
+        blktrace_live::tests(),
         locate::tests(),
         signals::tests(),
     ];
