@@ -49,6 +49,7 @@ struct Facts {
     devices: BTreeMap<u32, u16>,
     /// How many events there are of each action's number.
     actions: [u64; 32],
+    messages: u64,
 }
 
 impl Facts {
@@ -57,6 +58,7 @@ impl Facts {
             if record.action == notify::TIMESTAMP && self.clock.is_none() {
                 self.clock = batch.wall_clock(record).map(|wall| (record.time, wall));
             }
+            self.messages += u64::from(record.is_message());
             return;
         }
         self.first.get_or_insert(record.time);
@@ -192,6 +194,10 @@ impl Import {
     }
 
     fn add_losses(&self, found: &mut Environment) {
+        if self.options.events {
+            let messages = self.facts.messages;
+            found.losses.add("messages", messages, "messages, which are no events", false);
+        }
         let unmatched = self.pairer.unmatched;
         let warnings = self.capture.warnings();
         let losses = &mut found.losses;

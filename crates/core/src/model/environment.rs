@@ -137,6 +137,13 @@ object! {
     }
 }
 
+impl Device {
+    /// Its number as the kernel and blktrace write it: `major << 20 | minor`.
+    pub const fn number(&self) -> u32 {
+        (self.major << 20) | (self.minor & 0xf_ffff)
+    }
+}
+
 object! {
     /// A mounted file system.
     pub struct Mount {
