@@ -21,7 +21,6 @@ pub fn tests() -> Vec<Trial> {
         trial("blktrace::stages_equal_btt", stages_equal_btt),
         trial("blktrace::any_shape_of_a_capture_is_read", any_shape_of_a_capture_is_read),
         trial("blktrace::exports_are_taken_by_the_old_tools", exports_are_taken_by_the_old_tools),
-        trial("blktrace::old_defects_are_not_repeated", old_defects_are_not_repeated),
         trial("blktrace::real_captures_equal_the_old_tools", real_captures_equal_the_old_tools),
         trial("blktrace::real_captures_are_reported", real_captures_are_reported),
     ]
@@ -30,7 +29,7 @@ pub fn tests() -> Vec<Trial> {
 /// A generated capture in a folder of its own, and the names of its devices.
 pub struct Generated {
     folder: TempDir,
-    names: Vec<String>,
+    pub names: Vec<String>,
 }
 
 impl Generated {
@@ -50,7 +49,7 @@ impl Generated {
     }
 
     /// The common prefix of each device's files.
-    fn prefixes(&self) -> Vec<PathBuf> {
+    pub fn prefixes(&self) -> Vec<PathBuf> {
         self.names.iter().map(|name| self.path().join(name)).collect()
     }
 }
@@ -272,28 +271,6 @@ pub fn replay(dump: &Path) -> Result<serde_json::Value> {
     let text = command::output_of(fio)?;
     let json = text.find('{').and_then(|at| text.get(at..)).unwrap_or_default();
     serde_json::from_str(json).context(|| "read what fio says".to_owned())
-}
-
-/// What docs/blktrace.md says of the old tools, seen on a capture each.
-fn old_defects_are_not_repeated() -> Result<()> {
-    let generated = Generated::of(Mix::IssueOnly)?;
-    let merged = generated.path().join("merged");
-    dump(generated.path(), &generated.names, &merged)?;
-    let issued = |text: &str| text.lines().any(|line| line.starts_with("D2C"));
-    assert!(!issued(&btt(&merged, &[])?), "btt needs a Q before anything counts");
-    assert!(issued(&answer(&["stages"], &generated.prefixes())?));
-
-    let generated = Generated::of(Mix::Plain)?;
-    let name = &generated.names[..1];
-    let prefix = generated.path().join(&name[0]);
-    fs::remove_file(prefix.with_extension("blktrace.1")).context(|| "remove a file".to_owned())?;
-    let on_cpu = |text: &str, cpu: &str| {
-        text.lines().any(|line| line.split_whitespace().nth(1) == Some(cpu))
-    };
-    let theirs = blkparse(generated.path(), name, &["-q"])?;
-    assert!(!on_cpu(&theirs, "3"), "blkparse stops at the first file that is missing");
-    assert!(on_cpu(&answer(&["events", "-q"], &[prefix])?, "3"));
-    Ok(())
 }
 
 /// A real capture: how to name it, and what it must give.
