@@ -20,6 +20,7 @@ pub fn tests() -> Vec<Trial> {
         trial("blktrace_defects::names_come_late_and_stay", names_come_late_and_stay),
         trial("blktrace_defects::lost_events_are_no_skips", lost_events_are_no_skips),
         trial("blktrace_defects::protocol_8_is_refused", protocol_8_is_refused),
+        trial("blktrace_defects::cgroup_ids_are_taken_for_payloads", cgroup_ids),
         trial("blktrace_defects::btt_needs_a_queue", btt_needs_a_queue),
         trial("blktrace_defects::btt_skips_flushes", btt_skips_flushes),
         trial("blktrace_defects::btt_takes_virtio_for_a_mapper", virtio_is_no_mapper),
@@ -158,9 +159,30 @@ fn lost_events_are_no_skips() -> Result<()> {
 fn protocol_8_is_refused() -> Result<()> {
     let records: Vec<_> = read(8, 1000).map(|record| Record { version: 8, ..record }).collect();
     let capture = Capture::of(&records)?;
-    let theirs = capture.blkparse(&["-q"]).map_or_else(|_| String::new(), |text| text);
+    let theirs = capture.blkparse(&["-q"]).unwrap_or_default();
     assert_eq!(theirs, "");
     assert_eq!(capture.events()?.lines().count(), 5);
+    Ok(())
+}
+
+/// With the trace option blk_cgroup, a payload begins with the cgroup's id.
+fn cgroup_ids() -> Result<()> {
+    const FLAG: u32 = 0x100;
+    let payload = [9u64.to_le_bytes(), 3u64.to_be_bytes()].concat();
+    let mut records: Vec<_> = read(8, 1000)
+        .map(|record| Record { action: record.action | FLAG, payload: &payload[..8], ..record })
+        .collect();
+    let unplug = Record { action: 0x101_000a | FLAG, payload: &payload, ..Record::of(0) };
+    records.push(Record { time: 9000, sequence: 7, ..unplug });
+    let capture = Capture::of(&records)?;
+    let count = |text: &str| {
+        let unplug = text.lines().find(|line| line.contains(" U "));
+        unplug.and_then(|line| line.split_whitespace().last()?.parse::<u64>().ok())
+    };
+    assert_eq!(count(&capture.events()?), Some(3));
+    assert_ne!(count(&capture.blkparse(&["-q"])?), Some(3));
+    assert_eq!(samples(&capture.btt()?, "Q2C"), None);
+    assert_eq!(samples(&capture.stages()?, "Q2C"), Some(1));
     Ok(())
 }
 
