@@ -7,6 +7,7 @@ mod rows;
 
 use crate::analysis::stages::pairing::Pairer;
 use crate::formats::blktrace::action::notify;
+use crate::formats::blktrace::record::V7_LEN;
 use crate::formats::blktrace::{Action, Batch, Capture, Kind, Record};
 use crate::formats::events::ProcessNames;
 use crate::model::environment::{Device, FORMAT};
@@ -91,7 +92,7 @@ impl Import {
             environment: Environment {
                 format: FORMAT,
                 version: env!("CARGO_PKG_VERSION").to_owned(),
-                source: "blktrace".to_owned(),
+                source: Environment::IMPORTED.to_owned(),
                 ..Environment::default()
             },
             facts: Facts::default(),
@@ -204,7 +205,8 @@ impl Import {
         let gaps = warnings.total(Kind::SequenceGap);
         losses.add("sequence", gaps, "events that blktrace lost", true);
         let bad = warnings.total(Kind::BadBytes) + warnings.total(Kind::TruncatedTail);
-        losses.add("capture", bad, "bytes of the capture that are no record", true);
+        let bad = bad.div_ceil(V7_LEN as u64);
+        losses.add("capture", bad, "records' worth of bytes that could not be read", true);
         let lost = unmatched.completions + unmatched.flushes;
         losses.add("completions", lost, "completions without a beginning, left out", true);
         let unfinished = self.rows.unfinished(self.facts.last);

@@ -95,6 +95,14 @@ object! {
 }
 
 impl Environment {
+    /// What [`Environment::source`] is of captures that another tool made.
+    pub const IMPORTED: &'static str = "blktrace";
+
+    /// Whether another tool made it: what it lacks, its reader did not choose.
+    pub fn is_imported(&self) -> bool {
+        self.source == Environment::IMPORTED
+    }
+
     /// How long the watch lasted, in nanoseconds.
     pub fn duration_ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.start_ns)
