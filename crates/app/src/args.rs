@@ -54,20 +54,22 @@ pub enum Command {
     Check,
 }
 
+const SOURCE: &str = "A recording's directory; or blktrace's files, their common prefix, a dump of \
+    `blkparse -d`, the text of blkparse, ftrace or perf script; `-` reads standard input";
+
 /// What to read.
 #[derive(Args, Debug, Clone)]
 pub struct Source {
-    /// A recording's directory; or blktrace's files, their common prefix, a dump of `blkparse -d`,
-    /// the text of blkparse, ftrace or perf script; `-` reads standard input
-    #[arg(value_name = "SOURCE", required = true)]
+    /// What to read
+    #[arg(value_name = "SOURCE", required = true, help = SOURCE)]
     pub paths: Vec<PathBuf>,
 }
 
 /// What to read, or how long to watch.
 #[derive(Args, Debug, Clone)]
 pub struct SourceOrWatch {
-    /// As for `iowhy report`; without one, watch this machine
-    #[arg(value_name = "SOURCE")]
+    /// What to read; nothing to watch this machine
+    #[arg(value_name = "SOURCE", help = format!("{SOURCE}; without one, watch this machine"))]
     pub paths: Vec<PathBuf>,
     /// Seconds to watch, without a SOURCE
     #[arg(short, long, value_name = "SECONDS", default_value = "10", value_parser = seconds, conflicts_with = "paths")]

@@ -16,7 +16,7 @@ pub struct Events {
     /// as in %12S or %-8a
     #[arg(short, long, value_name = "FORMAT", value_parser = Format::parse)]
     pub format: Option<Format>,
-    /// The layout of one action (repeat for more): D,%S\\n
+    /// The layout of one action (repeat for more): D,%S\n
     #[arg(short = 'F', long = "format-spec", value_name = "ACTION,FORMAT", value_parser = format_of)]
     pub formats: Vec<(u8, Format)>,
     /// Only events of this kind (repeat for more): read, write, queue, issue, complete, sync …

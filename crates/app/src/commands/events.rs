@@ -10,6 +10,7 @@ use iowhy_core::analysis::stages::pipeline;
 use iowhy_core::formats::blktrace::{Batch, Inputs, Order};
 use iowhy_core::formats::events::{EventText, Options};
 use iowhy_core::formats::replay::{Replay, Replayed};
+use iowhy_core::model::environment::Device;
 use iowhy_core::model::{Environment, Filter, Names};
 use iowhy_core::recording::Reader;
 use iowhy_core::source::{self, Progress, Source};
@@ -206,8 +207,7 @@ fn numbers(wanted: &[String], environment: &Environment) -> Result<Vec<u32>, Fai
     let known = devices.iter().map(|device| device.name.clone()).collect();
     let mut chosen = Chosen::among(wanted, known)?;
     let named = devices.iter().filter(|device| chosen.names.contains(&device.name));
-    let named = named.map(|device| (device.major << 20) | (device.minor & 0xf_ffff));
-    chosen.numbers.extend(named);
+    chosen.numbers.extend(named.map(Device::number));
     Ok(chosen.numbers)
 }
 

@@ -48,9 +48,17 @@ fn read(args: &Plot) -> Result<(Plots, Environment), Failure> {
 fn title(environment: &Environment) -> String {
     let seconds = environment.duration_ns() as f64 / 1e9;
     let lost = environment.losses.requests();
-    let Environment { host, kernel, .. } = environment;
-    let lost = if lost > 0 { format!(", {lost} requests lost") } else { String::new() };
-    format!("{host}, Linux {kernel}, {seconds:.1} s{lost}")
+    let Environment { host, kernel, source, .. } = environment;
+    let mut facts = Vec::new();
+    match environment.is_imported() {
+        true => facts.push(format!("from {source}")),
+        false => facts.extend([host.clone(), format!("Linux {kernel}")]),
+    }
+    facts.push(format!("{seconds:.1} s"));
+    if lost > 0 {
+        facts.push(format!("{lost} requests lost"));
+    }
+    facts.join(", ")
 }
 
 fn tell(plots: &Plots, args: &Plot) {

@@ -11,7 +11,8 @@ use iowhy_core::analysis::stages::btt::{Btt, report};
 use iowhy_core::analysis::stages::{Stages, pipeline, text};
 use iowhy_core::formats::blktrace::{Batch, Inputs, Order};
 use iowhy_core::formats::replay::{Replay, Replayed};
-use iowhy_core::model::{Filter, Losses, Names};
+use iowhy_core::model::environment::Device;
+use iowhy_core::model::{Environment, Filter, Names};
 use iowhy_core::recording::Reader;
 use iowhy_core::source::{self, Progress, Source};
 use std::ffi::OsString;
@@ -93,7 +94,7 @@ fn not_written(path: &Path, cause: &std::io::Error) -> Failure {
 }
 
 /// Prints iowhy's own figures, after what must be known before them.
-fn print(stages: &Stages, notes: &[String]) -> Result<(), Failure> {
+fn print(stages: &Stages, name: text::Naming<'_>, notes: &[String]) -> Result<(), Failure> {
     let mut answer = Answer::begin();
     for note in notes {
         answer.write(output::escaped(note).as_bytes());
@@ -101,7 +102,7 @@ fn print(stages: &Stages, notes: &[String]) -> Result<(), Failure> {
     }
     let mut figures = Vec::new();
     // Writing to memory cannot fail.
-    let _ = text::write(stages, &mut figures);
+    let _ = text::write(stages, name, &mut figures);
     answer.write(&figures);
     answer.finish()
 }
@@ -113,7 +114,7 @@ fn capture(args: &Args, inputs: &Inputs) -> Result<(), Failure> {
         if stages.devices().is_empty() {
             sources::no_capture(&warnings)?;
         }
-        return print(&stages, &output::sentences(&warnings));
+        return print(&stages, &text::name, &output::sentences(&warnings));
     }
     let order = if args.btt_compat { Order::Blkparse } else { Order::Time };
     let mut stages = Stages::default();
@@ -134,7 +135,7 @@ fn capture(args: &Args, inputs: &Inputs) -> Result<(), Failure> {
         return Ok(());
     }
     stages.finish();
-    print(&stages, &output::sentences(capture.warnings()))
+    print(&stages, &text::name, &output::sentences(capture.warnings()))
 }
 
 /// Takes rows: single events where there are any, else requests.
@@ -165,7 +166,7 @@ impl Rows {
         mut self,
         args: &Args,
         names: &Names,
-        losses: &Losses,
+        environment: &Environment,
         without: impl FnOnce() -> Failure,
     ) -> Result<(), Failure> {
         let Rows { compatible, replay, events, .. } = &mut self;
@@ -175,17 +176,22 @@ impl Rows {
         }
         self.compatible.finish(args)?;
         if args.btt_compat {
-            output::losses(losses);
+            output::losses(&environment.losses);
             return Ok(());
         }
-        let mut notes = output::loss_sentences(losses);
+        let name = |number: u32| {
+            let same = |device: &&Device| device.number() == number;
+            let device = environment.devices.iter().find(same);
+            device.map_or_else(|| text::name(number), |device| device.name.clone())
+        };
+        let mut notes = output::loss_sentences(&environment.losses);
         if self.replay.is_empty() {
             notes.push("from requests: bios, plugs and unplugs are only in single events".into());
             self.requests.finish();
-            return print(&self.requests, &notes);
+            return print(&self.requests, &name, &notes);
         }
         self.events.finish();
-        print(&self.events, &notes)
+        print(&self.events, &name, &notes)
     }
 }
 
@@ -206,7 +212,7 @@ fn recording(args: &Args, path: &Path) -> Result<(), Failure> {
             break;
         }
     }
-    rows.finish(args, &names, &reader.environment().losses, || no_events(path))
+    rows.finish(args, &names, reader.environment(), || no_events(path))
 }
 
 impl Sink for Rows {
@@ -225,5 +231,5 @@ fn live(args: &Args) -> Result<(), Failure> {
     let until = Until { time: Some(args.source.time), command: None };
     let watched = watch(&options, &Filter::default(), until, |_| Ok(Rows::new(args)))?;
     let none = || Failure::new("failed to find events: the watch saw none", None);
-    watched.sink.finish(args, &watched.names, &watched.environment.losses, none)
+    watched.sink.finish(args, &watched.names, &watched.environment, none)
 }

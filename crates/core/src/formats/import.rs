@@ -7,6 +7,7 @@ mod rows;
 
 use crate::analysis::stages::pairing::Pairer;
 use crate::formats::blktrace::action::notify;
+use crate::formats::blktrace::record::V7_LEN;
 use crate::formats::blktrace::{Action, Batch, Capture, Kind, Record};
 use crate::formats::events::ProcessNames;
 use crate::model::environment::{Device, FORMAT};
@@ -49,6 +50,7 @@ struct Facts {
     devices: BTreeMap<u32, u16>,
     /// How many events there are of each action's number.
     actions: [u64; 32],
+    messages: u64,
 }
 
 impl Facts {
@@ -57,6 +59,7 @@ impl Facts {
             if record.action == notify::TIMESTAMP && self.clock.is_none() {
                 self.clock = batch.wall_clock(record).map(|wall| (record.time, wall));
             }
+            self.messages += u64::from(record.is_message());
             return;
         }
         self.first.get_or_insert(record.time);
@@ -89,7 +92,7 @@ impl Import {
             environment: Environment {
                 format: FORMAT,
                 version: env!("CARGO_PKG_VERSION").to_owned(),
-                source: "blktrace".to_owned(),
+                source: Environment::IMPORTED.to_owned(),
                 ..Environment::default()
             },
             facts: Facts::default(),
@@ -192,13 +195,18 @@ impl Import {
     }
 
     fn add_losses(&self, found: &mut Environment) {
+        if self.options.events {
+            let messages = self.facts.messages;
+            found.losses.add("messages", messages, "messages, which are no events", false);
+        }
         let unmatched = self.pairer.unmatched;
         let warnings = self.capture.warnings();
         let losses = &mut found.losses;
         let gaps = warnings.total(Kind::SequenceGap);
         losses.add("sequence", gaps, "events that blktrace lost", true);
         let bad = warnings.total(Kind::BadBytes) + warnings.total(Kind::TruncatedTail);
-        losses.add("capture", bad, "bytes of the capture that are no record", true);
+        let bad = bad.div_ceil(V7_LEN as u64);
+        losses.add("capture", bad, "records' worth of bytes that could not be read", true);
         let lost = unmatched.completions + unmatched.flushes;
         losses.add("completions", lost, "completions without a beginning, left out", true);
         let unfinished = self.rows.unfinished(self.facts.last);

@@ -7,9 +7,9 @@
 
 use super::blktrace::action::{category, notify};
 use super::blktrace::{Batch, Record, writer};
-use super::window::Window;
 use crate::model::{Event, Name, Names};
 use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
 
 /// How much later than its place an event may come, ns: CPUs hand over what they saw one after the
 /// other, every few milliseconds.
@@ -18,37 +18,58 @@ const HORIZON: u64 = 1_000_000_000;
 /// Rows of events on their way into order of time, in bounded memory.
 #[derive(Debug, Default)]
 pub struct InOrder {
-    window: Window<Event>,
+    held: VecDeque<Event>,
+    unsorted: bool,
     latest: u64,
+    given: u64,
+    late: u64,
 }
 
 impl InOrder {
+    /// Rows kept back.
+    const MAX: usize = 1 << 18;
+
     /// Takes `events` and hands out those whose place is settled.
     pub fn push(&mut self, events: &[Event], mut each: impl FnMut(&Event)) {
         for event in events {
+            self.unsorted |= self.held.back().is_some_and(|last| last.time_ns > event.time_ns);
             self.latest = self.latest.max(event.time_ns);
-            if let Some((_, event)) = self.window.push(event.time_ns, event.clone()) {
-                each(&event);
-            }
+            self.held.push_back(event.clone());
         }
+        self.sort();
         let settled = self.latest.saturating_sub(HORIZON);
-        while self.window.earliest().is_some_and(|time| time < settled)
-            && let Some((_, event)) = self.window.pop()
+        while let Some(event) = self.held.front()
+            && (event.time_ns < settled || self.held.len() > Self::MAX)
         {
-            each(&event);
+            self.give(&mut each);
         }
     }
 
     /// Hands out the rest.
     pub fn finish(&mut self, mut each: impl FnMut(&Event)) {
-        while let Some((_, event)) = self.window.pop() {
-            each(&event);
+        while !self.held.is_empty() {
+            self.give(&mut each);
         }
     }
 
     /// Events that came too late for their place.
     pub fn late(&self) -> u64 {
-        self.window.late()
+        self.late
+    }
+
+    /// Nearly always they are in order, or in runs that the sort finds.
+    fn sort(&mut self) {
+        if std::mem::take(&mut self.unsorted) {
+            self.held.make_contiguous().sort_by_key(|event| event.time_ns);
+        }
+    }
+
+    fn give(&mut self, each: &mut impl FnMut(&Event)) {
+        if let Some(event) = self.held.pop_front() {
+            self.late += u64::from(event.time_ns < self.given);
+            self.given = self.given.max(event.time_ns);
+            each(&event);
+        }
     }
 }
 

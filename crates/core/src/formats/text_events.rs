@@ -71,7 +71,7 @@ impl<R: BufRead> TextReader<R> {
             }
             let text = String::from_utf8_lossy(&self.line);
             let text = text.trim_end();
-            if text.is_empty() || text.starts_with('#') {
+            if text.is_empty() || text.starts_with('#') || is_figure(text) {
                 continue;
             }
             match parse(text) {
@@ -126,6 +126,23 @@ impl<R: BufRead> TextReader<R> {
         }
         batch.push(record, &event.payload);
     }
+}
+
+/// Whether a line is of the figures that blkparse prints at the end.
+fn is_figure(line: &str) -> bool {
+    const BEGINNINGS: &[&str] = &[
+        "CPU",
+        "Total (",
+        " Read",
+        " PC Read",
+        " IO unplugs:",
+        "Throughput (",
+        "Events (",
+        "Skips: ",
+        "Input file ",
+    ];
+    let begins = BEGINNINGS.iter().any(|beginning| line.starts_with(beginning));
+    begins && !line.contains("block_")
 }
 
 /// Takes the words of a line one by one.

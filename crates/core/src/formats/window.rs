@@ -77,11 +77,6 @@ impl<T> Window<T> {
         Some((time, row))
     }
 
-    /// The time of the earliest row that is kept back.
-    pub fn earliest(&self) -> Option<u64> {
-        self.heap.peek().map(|entry| entry.key.0)
-    }
-
     /// How many rows came too late for their place.
     pub fn late(&self) -> u64 {
         self.late

@@ -95,6 +95,14 @@ object! {
 }
 
 impl Environment {
+    /// What [`Environment::source`] is of captures that another tool made.
+    pub const IMPORTED: &'static str = "blktrace";
+
+    /// Whether another tool made it: what it lacks, its reader did not choose.
+    pub fn is_imported(&self) -> bool {
+        self.source == Environment::IMPORTED
+    }
+
     /// How long the watch lasted, in nanoseconds.
     pub fn duration_ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.start_ns)
@@ -134,6 +142,13 @@ object! {
         pub settings_start: BTreeMap<String, String>,
         /// The same when it ended.
         pub settings_end: BTreeMap<String, String>,
+    }
+}
+
+impl Device {
+    /// Its number as the kernel and blktrace write it: `major << 20 | minor`.
+    pub const fn number(&self) -> u32 {
+        (self.major << 20) | (self.minor & 0xf_ffff)
     }
 }
 

@@ -3,6 +3,7 @@
 //!
 //! What does not belong here: how each kind of damage is read (core/tests/it/blktrace/damage.rs).
 
+use crate::records::Record;
 use crate::support::{finish, iowhy, refused, said, trial};
 use iowhy_labs::Result;
 use iowhy_labs::error::Context;
@@ -19,73 +20,6 @@ pub fn tests() -> Vec<Trial> {
         trial("bad_captures::odd_payloads_and_times_are_read", odd_payloads_and_times_are_read),
         trial("bad_captures::a_source_must_fit_its_command", a_source_must_fit_its_command),
     ]
-}
-
-/// One record, its numbers written out as blktrace_api.h has them.
-#[derive(Clone, Copy)]
-struct Record<'a> {
-    version: u8,
-    big_endian: bool,
-    sequence: u32,
-    time: u64,
-    sector: u64,
-    action: u32,
-    device: u32,
-    cpu: u32,
-    payload: &'a [u8],
-}
-
-/// Q, G, I, D, C of reads.
-const STEPS: [u32; 5] = [0x11_0001, 0x11_0004, 0x11_000c, 0x41_0007, 0x81_0008];
-
-impl Record<'_> {
-    /// Event `number` of an endless row of reads.
-    fn of(number: u32) -> Record<'static> {
-        let step = STEPS[number as usize % STEPS.len()];
-        Record {
-            version: 7,
-            big_endian: false,
-            sequence: number + 1,
-            time: 1_000_000 + u64::from(number) * 1000,
-            sector: 8 * u64::from(number / 5),
-            action: step,
-            device: 8 << 20,
-            cpu: 0,
-            payload: &[],
-        }
-    }
-
-    fn bytes(&self) -> Vec<u8> {
-        let mut out = Vec::new();
-        let mut put = |little: &[u8]| match self.big_endian {
-            true => out.extend(little.iter().rev()),
-            false => out.extend(little),
-        };
-        put(&(0x6561_7400 | u32::from(self.version)).to_le_bytes());
-        put(&self.sequence.to_le_bytes());
-        put(&self.time.to_le_bytes());
-        put(&self.sector.to_le_bytes());
-        put(&4096u32.to_le_bytes());
-        match self.version {
-            8 => {
-                put(&77u32.to_le_bytes());
-                put(&u64::from(self.action).to_le_bytes());
-            }
-            _ => {
-                put(&self.action.to_le_bytes());
-                put(&77u32.to_le_bytes());
-            }
-        }
-        put(&self.device.to_le_bytes());
-        put(&self.cpu.to_le_bytes());
-        put(&0u16.to_le_bytes());
-        put(&(self.payload.len() as u16).to_le_bytes());
-        if self.version == 8 {
-            put(&[0; 12]);
-        }
-        out.extend(self.payload);
-        out
-    }
 }
 
 /// Fifty events of ten reads, each changed by `change`.

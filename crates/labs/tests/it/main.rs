@@ -13,6 +13,8 @@ mod architecture;
 mod bad_captures;
 mod bad_input;
 mod blktrace;
+mod blktrace_defects;
+mod blktrace_live;
 mod cached;
 mod direct;
 mod hung;
@@ -20,6 +22,7 @@ mod labs;
 mod locate;
 mod metadata;
 mod recording;
+mod records;
 mod signals;
 mod support;
 mod totals;
@@ -39,6 +42,8 @@ fn main() {
         bad_captures::tests(),
         bad_input::tests(),
         blktrace::tests(),
+        blktrace_defects::tests(),
+        blktrace_live::tests(),
         locate::tests(),
         signals::tests(),
     ];

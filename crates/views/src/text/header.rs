@@ -100,11 +100,13 @@ pub(super) fn plural(count: u64, noun: &str) -> String {
 /// What must be seen before any figure.
 pub(super) fn notes(summary: &Summary, screen: &mut Screen) {
     let style = *screen.style;
-    let mut notes = Vec::new();
-    for loss in &summary.losses.items {
-        let (place, meaning) = (escape(&loss.place, &style), escape(&loss.meaning, &style));
-        notes.push(format!("lost: {} {meaning} ({place})", human::count(loss.count)));
+    losses(summary, screen);
+    let imported = summary.environment.is_imported();
+    if imported {
+        // What a capture lacks decides what all that follows is worth.
+        limits(summary, screen);
     }
+    let mut notes = Vec::new();
     if !summary.watch.finished {
         notes.push("the watch was cut off: its recording has no end".to_owned());
     }
@@ -129,11 +131,29 @@ pub(super) fn notes(summary: &Summary, screen: &mut Screen) {
     if !filter.is_empty() {
         screen.prose(&format!("- only what {} keeps", escape(filter, &style)), 0, Paint::Faint);
     }
-    for limit in &summary.environment.limits {
-        screen.prose(&format!("- {}", escape(limit, &style)), 0, Paint::Faint);
+    if !imported {
+        limits(summary, screen);
     }
     if let Some(censored) = censored(summary) {
         screen.prose(&format!("- {censored}"), 0, Paint::Faint);
+    }
+}
+
+/// What was lost.
+fn losses(summary: &Summary, screen: &mut Screen) {
+    let style = *screen.style;
+    for loss in &summary.losses.items {
+        let (place, meaning) = (escape(&loss.place, &style), escape(&loss.meaning, &style));
+        let note = format!("! lost: {} {meaning} ({place})", human::count(loss.count));
+        screen.prose(&note, 0, Paint::Alert);
+    }
+}
+
+/// What could not be seen.
+fn limits(summary: &Summary, screen: &mut Screen) {
+    let style = *screen.style;
+    for limit in &summary.environment.limits {
+        screen.prose(&format!("- {}", escape(limit, &style)), 0, Paint::Faint);
     }
 }
 

@@ -8,11 +8,14 @@ use std::io::{self, Write};
 /// Processes that are listed.
 const PROCESSES: usize = 20;
 
-/// Writes everything that `stages` knows.
+/// How devices are called.
+pub type Naming<'a> = &'a dyn Fn(u32) -> String;
+
+/// Writes everything that `stages` knows; `name` says how devices are called.
 ///
 /// # Errors
 /// Whatever `out` answers.
-pub fn write(stages: &Stages, out: &mut dyn Write) -> io::Result<()> {
+pub fn write(stages: &Stages, name: Naming<'_>, out: &mut dyn Write) -> io::Result<()> {
     if stages.devices().is_empty() {
         return writeln!(out, "no request was seen");
     }
@@ -23,11 +26,11 @@ pub fn write(stages: &Stages, out: &mut dyn Write) -> io::Result<()> {
     if devices.len() > 1 {
         devices.iter().try_for_each(|d| table(out, &name(d.number), &d.stages))?;
     }
-    overhead(stages, out)?;
+    overhead(stages, name, out)?;
     processes(stages, out)?;
-    traffic(devices, out)?;
-    seeks(devices, out)?;
-    periods(devices, out)
+    traffic(devices, name, out)?;
+    seeks(devices, name, out)?;
+    periods(devices, name, out)
 }
 
 /// `major,minor`.
@@ -137,7 +140,7 @@ fn shares(out: &mut dyn Write, name: &str, total: impl Fn(Stage) -> (u64, u64)) 
     writeln!(out)
 }
 
-fn overhead(stages: &Stages, out: &mut dyn Write) -> io::Result<()> {
+fn overhead(stages: &Stages, name: Naming<'_>, out: &mut dyn Write) -> io::Result<()> {
     if stages.devices().iter().all(|device| device.stages.get(Stage::Q2c).average.count == 0) {
         return Ok(());
     }
@@ -175,7 +178,7 @@ fn processes(stages: &Stages, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out)
 }
 
-fn traffic(devices: &[DeviceStages], out: &mut dyn Write) -> io::Result<()> {
+fn traffic(devices: &[DeviceStages], name: Naming<'_>, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
         "{:12} {:>9} {:>9} {:>9} {:>9} {:>9} {:>11} {:>9} {:>11} {:>8} {:>7}",
@@ -211,13 +214,13 @@ fn traffic(devices: &[DeviceStages], out: &mut dyn Write) -> io::Result<()> {
     writeln!(out)
 }
 
-fn seeks(devices: &[DeviceStages], out: &mut dyn Write) -> io::Result<()> {
+fn seeks(devices: &[DeviceStages], name: Naming<'_>, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
         "{:12} {:>4} {:>10} {:>9} {:>15} {:>15} {:>15}",
         "seeks", "", "N", "adjacent", "median sectors", "p90 sectors", "mean sectors"
     )?;
-    let line = |out: &mut dyn Write, name: &str, kind: &str, seeks: &Distances| {
+    let line = |out: &mut dyn Write, device: &str, kind: &str, seeks: &Distances| {
         let all = seeks.near + seeks.far.average.count;
         if all == 0 {
             return Ok(());
@@ -227,7 +230,7 @@ fn seeks(devices: &[DeviceStages], out: &mut dyn Write) -> io::Result<()> {
         let p90 = seeks.far.percentile(90.0).unwrap_or(0);
         writeln!(
             out,
-            "{name:12} {kind:>4} {all:>10} {near:>8.1}% {:>15} {p90:>15} {mean:>15.0}",
+            "{device:12} {kind:>4} {all:>10} {near:>8.1}% {:>15} {p90:>15} {mean:>15.0}",
             seeks.median()
         )
     };
@@ -238,7 +241,7 @@ fn seeks(devices: &[DeviceStages], out: &mut dyn Write) -> io::Result<()> {
     writeln!(out)
 }
 
-fn periods(devices: &[DeviceStages], out: &mut dyn Write) -> io::Result<()> {
+fn periods(devices: &[DeviceStages], name: Naming<'_>, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
         "{:12} {:>9} {:>9} {:>9} {:>9} {:>9} {:>8} {:>10}",

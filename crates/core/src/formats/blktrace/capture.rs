@@ -153,7 +153,7 @@ impl Capture {
 
     fn add(&mut self, input: &Input, group: u16, buffer: usize) -> Result<(), Error> {
         let (bytes, name, cpu): (Bytes, String, _) = match input {
-            Input::Stdin => (Box::new(io::stdin()), "-".to_owned(), None),
+            Input::Stdin => (Box::new(io::stdin()), "standard input".to_owned(), None),
             Input::Merged(path) => (open(path)?, path.display().to_string(), None),
             Input::Cpu { path, cpu } => (open(path)?, path.display().to_string(), Some(*cpu)),
         };

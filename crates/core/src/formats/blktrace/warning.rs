@@ -87,7 +87,7 @@ impl Kind {
 /// One kind of loss in one file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Warning {
-    /// The file, or `-` for the standard input.
+    /// The file, or `standard input`.
     pub file: Arc<str>,
     /// Where it was first seen, in bytes.
     pub offset: u64,

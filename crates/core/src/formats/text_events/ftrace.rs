@@ -47,8 +47,11 @@ fn head(text: &str) -> Option<(Record, String)> {
     let mut record = Record { time, ..Record::default() };
     // A dump puts its level and the time of the dump first, and no bracket around the CPU.
     let before = match before.trim_start().strip_prefix('<') {
-        Some(dump) => dump.split_once(']').map_or(before, |(_, rest)| rest),
-        None => before,
+        Some(dump) if dump.starts_with(|level: char| level.is_ascii_digit()) => {
+            dump.split_once(']').map_or(before, |(_, rest)| rest)
+        }
+        // `<idle>` and `<...>` are processes.
+        _ => before,
     };
     let who = match before.rfind(" [") {
         Some(at) if cpu_in(&before[at + 2..]).is_some() => {

@@ -86,10 +86,12 @@ fn imported_requests_add_up() {
 #[test]
 fn what_a_capture_lacks_is_said_first() {
     let generated = Generated::of(Mix::IssueOnly);
-    std::fs::remove_file(generated.path().join("gen0.blktrace.1")).unwrap();
+    std::fs::remove_file(generated.path().join("gen0.blktrace.0")).unwrap();
     let (_, _, import) = import(&generated.prefixes()[..1]);
     let limits = &import.environment().limits;
-    assert!(limits[0].contains("gen0.blktrace.1: 1 CPU's file is missing"), "{limits:?}");
+    let losses = &import.environment().losses;
+    assert!(losses.items.iter().any(|loss| loss.place == "unfinished"), "{losses:?}");
+    assert!(limits[0].contains("gen0.blktrace.0: 1 CPU's file is missing"), "{limits:?}");
     assert!(limits.iter().any(|limit| limit.contains("holds no Q")), "{limits:?}");
 }
 

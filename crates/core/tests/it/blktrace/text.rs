@@ -42,6 +42,16 @@ type Line = (&'static str, Action, u32, u32, &'static str, u64, u32, i32);
 
 const LINES: &[Line] = &[
     (
+        "<idle>-0 [000] d.h1. 942.600200: block_rq_complete: 8,0 R () 2048 + 8 none,0,0 [0]",
+        Action::Complete,
+        0,
+        0,
+        "<idle>",
+        2048,
+        4096,
+        0,
+    ),
+    (
         "fio-123   [001] d..1.  942.600001: block_rq_issue: 8,0 W 4096 () 2048 + 8 [fio]",
         Action::Issue,
         1,
