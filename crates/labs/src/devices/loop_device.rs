@@ -40,9 +40,7 @@ impl LoopDevice {
             _scratch: Arc::clone(scratch),
         };
         if backing == Backing::Tmpfs {
-            let folder = scratch.fresh("tmpfs");
-            fs::create_dir(&folder).context(|| format!("make {}", folder.display()))?;
-            command::run("mount", [Path::new("-ttmpfs"), Path::new("iowhy-labs"), &folder])?;
+            let folder = scratch.memory()?;
             device.file = folder.join("image");
             device.tmpfs = Some(folder);
         }
