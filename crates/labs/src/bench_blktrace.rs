@@ -121,7 +121,10 @@ pub fn run(settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<()> {
 
 fn machine(settings: &Settings) -> Result<String> {
     let version = |program: &str, flag: &str| -> Result<String> {
-        Ok(command::run(program, [flag])?.lines().next().unwrap_or_default().trim().to_owned())
+        // "/usr/bin/btt version 2.09"
+        let said = command::run(program, [flag])?;
+        let version = said.split_whitespace().last().unwrap_or_default();
+        Ok(format!("{program} {version}"))
     };
     Ok(format!(
         "{}; {} and {} (both of Debian's blktrace package). Best of {} interleaved rounds; captures \
