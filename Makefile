@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: help demo test test-static lint bench-capture deps
+.PHONY: help demo test test-static lint bench-capture bench-blktrace bench-locate deps
 
 # The compiler for BPF. Debian 12 has it; crates/capture asks for it by this variable.
 export CLANG ?= clang-16
@@ -33,6 +33,16 @@ bench-capture: ## Measure what watching costs, beside perf and bpftrace; writes 
 	@scripts/install-deps build bench
 	cargo build --release --package iowhy --package iowhy-labs
 	$(TARGET)/release/iowhy-labs bench-capture
+
+bench-blktrace: ## Measure reading captures, beside blkparse and btt; writes docs/blktrace-benchmarks.md
+	@scripts/install-deps build test bench
+	cargo build --release --package iowhy --package iowhy-labs
+	$(TARGET)/release/iowhy-labs bench-blktrace
+
+bench-locate: ## Measure block to file, beside debugfs; writes docs/blktrace-benchmarks.md
+	@scripts/install-deps build test bench
+	cargo build --release --package iowhy --package iowhy-labs
+	$(TARGET)/release/iowhy-labs bench-locate
 
 deps: ## Install every package that any target needs
 	@scripts/install-deps build demo test static bench

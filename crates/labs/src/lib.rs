@@ -13,6 +13,7 @@
 //! | [`mod@bench`] | `cargo lab bench-capture` |
 //! | [`captures`] | generated blktrace captures |
 //! | [`bench_blktrace`] | `cargo lab bench-blktrace` |
+//! | [`page`] | the parts of docs/ that labs write |
 //! | [`demo`] | `cargo lab demo` |
 //! | [`located`] | `iowhy locate` beside debugfs |
 //! | [`iowhy`] | the built binary that the labs drive |
@@ -32,6 +33,7 @@ pub mod fio;
 pub mod iowhy;
 pub mod located;
 pub mod machine;
+pub mod page;
 pub mod process;
 pub mod recorded;
 pub mod scratch;

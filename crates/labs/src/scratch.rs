@@ -52,6 +52,14 @@ impl Scratch {
         self.path.join(format!("{stem}-{}", COUNT.fetch_add(1, Ordering::Relaxed)))
     }
 
+    /// A tmpfs in it, which takes memory only for what is written.
+    pub fn memory(&self) -> Result<PathBuf> {
+        let folder = self.fresh("tmpfs");
+        fs::create_dir(&folder).context(|| format!("make {}", folder.display()))?;
+        command::run("mount", [Path::new("-ttmpfs"), Path::new("iowhy-labs"), &folder])?;
+        Ok(folder)
+    }
+
     /// The name of this lab's cgroups.
     pub fn cgroup(&self) -> String {
         cgroup_name(&self.path)

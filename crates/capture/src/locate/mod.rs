@@ -5,6 +5,7 @@
 //! | [`index`] | extents by sector, names by inode: pure |
 //! | `ext4` | ext2, ext3, ext4: read from the device, mounted or not |
 //! | `walk` | a mounted file system's files, by FIEMAP |
+//! | `fsmap` | what XFS says of its own blocks |
 //! | `xfs`, `btrfs` | their fixed places, and btrfs's chunk map, from the device |
 //! | `device` | partitions |
 //! | `file` | the reverse: a file's extents on the device |
@@ -20,6 +21,7 @@ mod device;
 mod error;
 mod ext4;
 mod file;
+mod fsmap;
 pub mod index;
 mod walk;
 mod xfs;
@@ -30,6 +32,7 @@ use device::Part;
 pub use error::Error;
 use ext4::{Ext4, Superblock};
 pub use file::{FileExtent, FileExtents, file_extents};
+use fsmap::FsMap;
 use index::{Extent, Index, Role};
 use rustc_hash::FxHashSet;
 use std::fs::File;
@@ -97,7 +100,7 @@ pub struct Locator {
 #[derive(Debug)]
 enum FileSystem {
     Ext4(Box<Ext4>),
-    Xfs(Geometry, Walked),
+    Xfs(Geometry, Walked, Result<FsMap, String>),
     Btrfs(Chunks, Walked),
     Unknown(String),
 }
@@ -142,7 +145,7 @@ impl Locator {
         };
         let bytes = match system {
             FileSystem::Ext4(ext4) => ext4.block_bytes(),
-            FileSystem::Xfs(geometry, _) => geometry.block_bytes(),
+            FileSystem::Xfs(geometry, ..) => geometry.block_bytes(),
             // btrfs counts in bytes; its tools in blocks of 4 KiB.
             FileSystem::Btrfs(..) => 4096,
             FileSystem::Unknown(_) => return Ok(None),
@@ -178,9 +181,13 @@ impl FileSystem {
         }
         if let Some(geometry) = Geometry::read(&device).map_err(failed())? {
             let walked = FileSystem::walk("XFS", part, mounts)?;
-            return Ok(
-                walked.map_or_else(FileSystem::Unknown, |walked| FileSystem::Xfs(geometry, walked))
-            );
+            let map = || {
+                let number = part.number.ok_or_else(String::new)?;
+                FsMap::read(&mounts.root_of(number, &part.node).unwrap_or_default(), number)
+            };
+            return Ok(walked.map_or_else(FileSystem::Unknown, |walked| {
+                FileSystem::Xfs(geometry, walked, map())
+            }));
         }
         // A device that is too small for it has no btrfs.
         let superblock = btrfs::superblock(&device).unwrap_or_default();
@@ -209,7 +216,7 @@ impl FileSystem {
     fn built(&self, part: &Part) -> Option<Built> {
         let (by, index, unreadable) = match self {
             FileSystem::Ext4(ext4) => ("inode tables of ext4", ext4.index(), ext4.damaged),
-            FileSystem::Xfs(_, walked) => {
+            FileSystem::Xfs(_, walked, _) => {
                 ("XFS superblock and FIEMAP of every file", &walked.index, walked.unreadable)
             }
             FileSystem::Btrfs(_, walked) => {
@@ -226,12 +233,18 @@ impl FileSystem {
         let (index, at, otherwise) = match self {
             FileSystem::Unknown(why) => return Ok(answer(part, Use::Unknown(why.clone()))),
             FileSystem::Ext4(ext4) => (ext4.index(), sector, None),
-            FileSystem::Xfs(geometry, walked) => {
+            FileSystem::Xfs(geometry, walked, map) => {
                 if let Some(role) = geometry.role(sector * 512) {
                     return Ok(answer(part, Use::By(role)));
                 }
-                let why = "free, a directory or a tree of XFS, which do not show from outside";
-                (&walked.index, sector, Some(Use::Unknown(why.to_owned())))
+                let (used, inode) = of_map(map, sector, walked);
+                if let Some(inode) = inode.filter(|_| walked.index.at(sector).is_empty()) {
+                    let extent =
+                        Extent { start: sector, end: sector, owner: inode, role: Role::Data };
+                    let owners = owner(&extent, &walked.index, part, mounts).into_iter().collect();
+                    return Ok(Answer { owners, ..answer(part, used) });
+                }
+                (&walked.index, sector, Some(used))
             }
             FileSystem::Btrfs(chunks, walked) => match chunks.place(sector * 512) {
                 Place::Superblock => return Ok(answer(part, Use::By(Role::Superblock))),
@@ -254,6 +267,35 @@ impl FileSystem {
         };
         let owners = extents.iter().filter_map(|extent| owner(extent, index, part, mounts));
         Ok(Answer { owners: owners.collect(), ..answer(part, used) })
+    }
+}
+
+/// What XFS says of a sector that no file has, and the inode that has it.
+fn of_map(map: &Result<FsMap, String>, sector: u64, walked: &Walked) -> (Use, Option<u64>) {
+    let unknown = |why: &str| (Use::Unknown(why.to_owned()), None);
+    let map = match map {
+        Ok(map) => map,
+        Err(why) => {
+            return unknown(&format!(
+                "free, a directory or a tree of XFS, which does not say: {why}"
+            ));
+        }
+    };
+    match map.at(sector) {
+        Some(fsmap::Owner::Free) => (Use::Free, None),
+        Some(fsmap::Owner::System(role)) => (Use::By(role), None),
+        Some(fsmap::Owner::Inode(inode, role)) => {
+            // Files answer by FIEMAP; long links and directories do not.
+            let kind =
+                if walked.directories.contains(&inode) { Role::Directory } else { Role::Symlink };
+            let gone = walked.index.paths(inode).is_empty();
+            let role = role.unwrap_or(if gone { Role::Data } else { kind });
+            (Use::By(role), Some(inode))
+        }
+        Some(fsmap::Owner::Unknown) => unknown(
+            "a directory or a tree, or a deleted file: this XFS was made without a reverse map (rmapbt)",
+        ),
+        None => unknown("changed while it was looked at"),
     }
 }
 

@@ -60,6 +60,8 @@ pub(super) const INODE: u64 = (1 << 48) - 1;
 pub struct Walked {
     /// Extents in units of 512 bytes of the file system's address space, and names.
     pub index: Index,
+    /// The directories' keys.
+    pub directories: FxHashSet<u64>,
     /// Files and directories that could not be read.
     pub unreadable: u64,
 }
@@ -72,6 +74,7 @@ pub(super) fn walk(root: &Path, mount_points: &FxHashSet<PathBuf>) -> std::io::R
         builder: Builder::default(),
         volumes: FxHashMap::default(),
         seen: FxHashSet::default(),
+        directories: FxHashSet::default(),
         unreadable: 0,
     };
     let key = walk.key(&about);
@@ -80,8 +83,8 @@ pub(super) fn walk(root: &Path, mount_points: &FxHashSet<PathBuf>) -> std::io::R
     while let Some((directory, key)) = left.pop() {
         walk.directory(&directory, key, &mut left);
     }
-    let Walk { builder, unreadable, .. } = walk;
-    Ok(Walked { index: builder.finish(key), unreadable })
+    let Walk { builder, directories, unreadable, .. } = walk;
+    Ok(Walked { index: builder.finish(key), directories, unreadable })
 }
 
 struct Walk<'a> {
@@ -91,6 +94,7 @@ struct Walk<'a> {
     volumes: FxHashMap<u64, u64>,
     /// Inodes with several names, whose extents are known.
     seen: FxHashSet<u64>,
+    directories: FxHashSet<u64>,
     unreadable: u64,
 }
 
@@ -102,6 +106,7 @@ impl Walk<'_> {
     }
 
     fn directory(&mut self, path: &Path, key: u64, left: &mut Vec<(PathBuf, u64)>) {
+        self.directories.insert(key);
         let Ok(entries) = fs::read_dir(path) else {
             self.unreadable += 1;
             return;

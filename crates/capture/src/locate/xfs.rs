@@ -1,7 +1,8 @@
 //! XFS's fixed places: allocation group headers and the internal log.
 //!
 //! What does not belong here: files (see [`super::walk`]). Directories, trees and free space move,
-//! and XFS keeps them in buffers of its own that a reader of the device does not see.
+//! and XFS keeps them in buffers of its own that a reader of the device does not see: it is asked for
+//! them (see [`super::fsmap`]).
 
 use super::bytes::{be, read_now};
 use super::index::Role;

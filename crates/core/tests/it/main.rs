@@ -9,5 +9,6 @@
 
 mod blktrace;
 mod formats;
+mod fuzzed;
 mod python;
 mod recording;

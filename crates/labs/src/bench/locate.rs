@@ -1,12 +1,14 @@
 //! `cargo lab bench-locate`: ten thousand blocks of an ext4 with 200,000 files, asked of debugfs and
 //! of `iowhy locate` in one run.
 
+use super::machine_lines;
 use crate::devices::{Backing, FileSystem, Kind, LoopDevice};
 use crate::error::Context;
 use crate::scratch::Scratch;
-use crate::{Error, Result, located};
+use crate::{Error, Result, located, page};
+use std::fmt::Write;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// How much to make and to ask.
 #[derive(Clone, Debug, clap::Args)]
@@ -20,9 +22,26 @@ pub struct Settings {
     /// How often each is measured; the best counts.
     #[arg(long, default_value_t = 3)]
     pub rounds: usize,
+    /// The page whose marked part is replaced by the result.
+    #[arg(long, default_value = "docs/blktrace-benchmarks.md")]
+    pub page: PathBuf,
+    /// Only print the result.
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
-/// Measures, and gives the table.
+/// The fastest of several runs, in seconds of wall time.
+#[derive(Clone, Copy, Debug)]
+struct Fastest {
+    icheck: f64,
+    ncheck: f64,
+    /// iowhy's own figures of its index and its look-ups, and the whole process.
+    index: f64,
+    look_ups: f64,
+    whole: f64,
+}
+
+/// Measures, says what came out, and writes it into the page.
 pub fn run(settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<()> {
     let scratch = Scratch::new()?;
     let device = LoopDevice::new(&scratch, Backing::Tmpfs, 4 << 30)?;
@@ -31,33 +50,58 @@ pub fn run(settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<()> {
     make_files(disk.path(), settings.files)?;
     disk.remount()?;
     let blocks = located::sample(settings.blocks, (4 << 30) / 4096 * 2 / 5);
-    let best = |seconds: f64, last: f64| if last == 0.0 { seconds } else { seconds.min(last) };
-    let [mut icheck, mut ncheck, mut index, mut look_ups, mut whole] = [0.0; 5];
+    let none = f64::INFINITY;
+    let mut best = Fastest { icheck: none, ncheck: none, index: none, look_ups: none, whole: none };
     for _ in 0..settings.rounds.max(1) {
         let truth = located::debugfs(disk.device().path(), &blocks)?;
         let ours = located::locate(disk.device().path(), disk.path(), &blocks)?;
         if truth.owners != ours.owners {
             return Err(Error::failed("compare the answers", "iowhy and debugfs differ"));
         }
-        icheck = best(truth.took[0].as_secs_f64(), icheck);
-        ncheck = best(truth.took[1].as_secs_f64(), ncheck);
-        index = best(ours.seconds("inode tables").unwrap_or_default(), index);
-        look_ups = best(ours.seconds("look-ups").unwrap_or_default(), look_ups);
-        whole = best(ours.took.as_secs_f64(), whole);
+        best.icheck = best.icheck.min(truth.took[0].as_secs_f64());
+        best.ncheck = best.ncheck.min(truth.took[1].as_secs_f64());
+        best.index = best.index.min(ours.seconds("inode tables").unwrap_or(none));
+        best.look_ups = best.look_ups.min(ours.seconds("look-ups").unwrap_or(none));
+        best.whole = best.whole.min(ours.took.as_secs_f64());
     }
-    let theirs = icheck + ncheck;
-    say(&format!(
-        "{} blocks of an ext4 with {} files: the same answers",
-        blocks.len(),
-        settings.files
-    ));
-    say(&format!("debugfs icheck + ncheck  {icheck:8.3} s + {ncheck:.3} s"));
-    say(&format!("iowhy locate, index      {index:8.3} s  {:8.1} times faster", theirs / index));
-    say(&format!(
-        "iowhy locate, look-ups   {look_ups:8.3} s  {:8.1} times faster",
-        theirs / look_ups
-    ));
-    say(&format!("iowhy locate, all of it  {whole:8.3} s  {:8.1} times faster", theirs / whole));
+    let mut part = String::new();
+    table(&mut part, settings, best).context(|| "write the table".to_owned())?;
+    say(&part);
+    if !settings.dry_run {
+        page::replace(&settings.page, "bench-locate", &part)?;
+    }
+    Ok(())
+}
+
+fn table(part: &mut String, settings: &Settings, best: Fastest) -> std::fmt::Result {
+    let Settings { files, blocks, rounds, .. } = settings;
+    let theirs = best.icheck + best.ncheck;
+    writeln!(
+        part,
+        "{}. An ext4 with {files} files on a loop device in memory; {blocks} blocks asked for, those \
+         of files, directories and nobody. The same answers. Best of {rounds} rounds; command: `make \
+         bench-locate`.\n",
+        machine_lines().join("; ")
+    )?;
+    writeln!(
+        part,
+        "| step | wall | times faster than icheck and ncheck | goal |\n|---|--:|--:|---|"
+    )?;
+    writeln!(part, "| `debugfs icheck` | {:.3} s | | |", best.icheck)?;
+    writeln!(part, "| `debugfs ncheck` | {:.3} s | | |", best.ncheck)?;
+    for (step, seconds, goal) in [
+        ("`iowhy locate`: the index", best.index, Some(1.0)),
+        ("`iowhy locate`: look-ups from the index", best.look_ups, Some(100.0)),
+        ("`iowhy locate`: the whole process", best.whole, None),
+    ] {
+        let times = theirs / seconds;
+        let reached = match goal {
+            Some(goal) if times >= goal => format!("{goal}: reached"),
+            Some(goal) => format!("{goal}: not reached"),
+            None => String::new(),
+        };
+        writeln!(part, "| {step} | {seconds:.3} s | {times:.1} | {reached} |")?;
+    }
     Ok(())
 }
 

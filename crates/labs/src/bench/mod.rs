@@ -10,8 +10,9 @@ mod table;
 mod watcher;
 
 use crate::scratch::Scratch;
-use crate::{Result, machine};
+use crate::{Result, machine, page};
 use account::Account;
+pub use load::machine_lines;
 use load::{Load, Speed};
 use std::path::PathBuf;
 use watcher::Variant;
@@ -99,7 +100,7 @@ pub fn run(settings: &Settings, progress: &mut dyn FnMut(&str)) -> Result<String
     }
     let part = table::render(&Measured { rows, loads, account }, settings)?;
     if !settings.dry_run {
-        table::write(&settings.page, &part)?;
+        page::replace(&settings.page, "bench-capture", &part)?;
     }
     Ok(part)
 }

@@ -66,11 +66,22 @@ impl FileSystem {
         device: impl BlockDevice + 'static,
         kind: Kind,
     ) -> Result<FileSystem> {
+        FileSystem::with_options(scratch, device, kind, &[])
+    }
+
+    /// The same, with more arguments for mkfs.
+    pub fn with_options(
+        scratch: &Arc<Scratch>,
+        device: impl BlockDevice + 'static,
+        kind: Kind,
+        options: &[&str],
+    ) -> Result<FileSystem> {
         let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
         if !known.split_whitespace().any(|word| word == kind.name()) {
             return Err(Error::unsupported(kind.name(), format!("modprobe {}", kind.name())));
         }
-        let mut arguments: Vec<&Path> = kind.make_arguments().iter().map(Path::new).collect();
+        let mut arguments: Vec<&Path> =
+            kind.make_arguments().iter().chain(options).map(Path::new).collect();
         arguments.push(device.path());
         command::run(&format!("mkfs.{}", kind.name()), arguments)?;
         let point = scratch.fresh(kind.name());
@@ -112,7 +123,8 @@ impl FileSystem {
         Ok(Frozen { point: self.point.clone() })
     }
 
-    fn mount(&self) -> Result<()> {
+    /// Mounts it where it was.
+    pub fn mount(&self) -> Result<()> {
         command::run(
             "mount",
             [
@@ -127,8 +139,8 @@ impl FileSystem {
         .map(drop)
     }
 
-    /// A process that has just ended may still be letting go of its files.
-    fn unmount(&self) -> Result<()> {
+    /// Unmounts it. A process that has just ended may still be letting go of its files.
+    pub fn unmount(&self) -> Result<()> {
         let mut result = Ok(());
         for _ in 0..20 {
             result = command::run("umount", [&self.point]).map(drop);

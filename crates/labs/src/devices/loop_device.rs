@@ -33,6 +33,20 @@ impl LoopDevice {
     /// Makes one of `bytes`. On disk all of them are allocated, so that writing does not allocate; a
     /// tmpfs takes memory only for what is written.
     pub fn new(scratch: &Arc<Scratch>, backing: Backing, bytes: u64) -> Result<LoopDevice> {
+        LoopDevice::make(scratch, backing, bytes, false)
+    }
+
+    /// One in memory that can have partitions.
+    pub fn with_partitions(scratch: &Arc<Scratch>, bytes: u64) -> Result<LoopDevice> {
+        LoopDevice::make(scratch, Backing::Tmpfs, bytes, true)
+    }
+
+    fn make(
+        scratch: &Arc<Scratch>,
+        backing: Backing,
+        bytes: u64,
+        partitions: bool,
+    ) -> Result<LoopDevice> {
         let mut device = LoopDevice {
             node: PathBuf::new(),
             file: scratch.fresh("image"),
@@ -40,13 +54,11 @@ impl LoopDevice {
             _scratch: Arc::clone(scratch),
         };
         if backing == Backing::Tmpfs {
-            let folder = scratch.fresh("tmpfs");
-            fs::create_dir(&folder).context(|| format!("make {}", folder.display()))?;
-            command::run("mount", [Path::new("-ttmpfs"), Path::new("iowhy-labs"), &folder])?;
+            let folder = scratch.memory()?;
             device.file = folder.join("image");
             device.tmpfs = Some(folder);
         }
-        device.attach(backing, bytes)?;
+        device.attach(backing, bytes, partitions)?;
         Ok(device)
     }
 
@@ -58,22 +70,18 @@ impl LoopDevice {
             tmpfs: None,
             _scratch: Arc::clone(scratch),
         };
-        device.attach(Backing::DirectFile, bytes)?;
+        device.attach(Backing::DirectFile, bytes, false)?;
         Ok(device)
     }
 
-    fn attach(&mut self, backing: Backing, bytes: u64) -> Result<()> {
+    fn attach(&mut self, backing: Backing, bytes: u64, partitions: bool) -> Result<()> {
         allocate(&self.file, bytes, backing)?;
         let direct = if backing == Backing::DirectFile { "on" } else { "off" };
-        let node = command::run(
-            "losetup",
-            [
-                "--find".as_ref(),
-                "--show".as_ref(),
-                Path::new(&format!("--direct-io={direct}")),
-                &self.file,
-            ],
-        )?;
+        let direct = format!("--direct-io={direct}");
+        let mut arguments = vec!["--find", "--show", &direct];
+        arguments.extend(partitions.then_some("--partscan"));
+        let arguments = arguments.into_iter().map(Path::new).chain([self.file.as_path()]);
+        let node = command::run("losetup", arguments)?;
         self.node = PathBuf::from(node.trim());
         Ok(())
     }

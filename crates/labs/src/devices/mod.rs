@@ -4,12 +4,14 @@
 mod cgroup;
 mod file_system;
 mod loop_device;
+mod partition;
 mod trace;
 mod zram;
 
 pub use cgroup::{Cgroup, Limit};
 pub use file_system::{FileSystem, Frozen, Kind};
 pub use loop_device::{Backing, LoopDevice};
+pub use partition::Partition;
 pub use trace::DebugFs;
 pub use zram::Zram;
 

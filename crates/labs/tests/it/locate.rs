@@ -2,7 +2,7 @@
 
 use crate::support::{finish, iowhy, trial};
 use iowhy_labs::bench::locate::make_files;
-use iowhy_labs::devices::{Backing, FileSystem, Kind, LoopDevice};
+use iowhy_labs::devices::{Backing, BlockDevice, FileSystem, Kind, LoopDevice, Partition};
 use iowhy_labs::error::Context;
 use iowhy_labs::scratch::Scratch;
 use iowhy_labs::{Result, command, located};
@@ -12,7 +12,12 @@ use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 use std::path::Path;
 
 pub fn tests() -> Vec<Trial> {
-    let mut tests = vec![trial("locate::ext4_as_debugfs", ext4_as_debugfs)];
+    let mut tests = vec![
+        trial("locate::ext4_as_debugfs", ext4_as_debugfs),
+        trial("locate::an_image_that_is_not_mounted", an_image_that_is_not_mounted),
+        trial("locate::sectors_of_a_disk_with_a_partition", sectors_of_a_disk_with_a_partition),
+        trial("locate::xfs_names_directories_and_free_space", xfs_names_directories_and_free_space),
+    ];
     for kind in [Kind::Ext4, Kind::Xfs, Kind::Btrfs] {
         let name = format!("locate::{}_there_and_back", kind.name());
         tests.push(trial(name, move || there_and_back(kind)));
@@ -62,6 +67,101 @@ fn ext4_as_debugfs() -> Result<()> {
         assert!(ours.uses.values().any(|used| used == word), "no block is of {word}");
     }
     assert!(!ours.uses.values().any(|word| word == "unknown"), "{:?}", ours.uses);
+    Ok(())
+}
+
+fn an_image_that_is_not_mounted() -> Result<()> {
+    let scratch = Scratch::new()?;
+    let device = LoopDevice::new(&scratch, Backing::Tmpfs, 128 << 20)?;
+    let image = device.file().to_owned();
+    let disk = FileSystem::new(&scratch, device, Kind::Ext4)?;
+    furnish(disk.path())?;
+    disk.unmount()?;
+    let blocks = located::sample(2_000, 30_000);
+    let truth = located::debugfs(&image, &blocks)?;
+    // Paths are those inside the file system: it is mounted nowhere.
+    let ours = located::locate(&image, Path::new("/nowhere"), &blocks)?;
+    assert!(truth.owners.len() > 100, "{} blocks have an owner", truth.owners.len());
+    for block in &blocks {
+        let (truth, found) = (truth.owners.get(block), ours.owners.get(block));
+        assert_eq!(truth, found, "block {block}, {}", ours.uses[block]);
+    }
+    disk.mount()
+}
+
+/// What `iowhy locate` says of these sectors of `device`, a JSON object for each.
+fn of_sectors(device: &Path, sectors: &[u64]) -> Result<Vec<serde_json::Value>> {
+    let mut command = iowhy(["locate", "--json"])?;
+    command.arg(device).args(sectors.iter().map(u64::to_string));
+    let output = finish(command)?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let read = |line| serde_json::from_str(line).context(|| format!("read {line}"));
+    text.lines().map(read).collect()
+}
+
+fn sectors_of_a_disk_with_a_partition() -> Result<()> {
+    const START: u64 = 6144;
+    let scratch = Scratch::new()?;
+    let disk = LoopDevice::with_partitions(&scratch, 128 << 20)?;
+    let node = disk.path().to_owned();
+    let partition = Partition::new(disk, START, 200_000)?;
+    let disk = FileSystem::new(&scratch, partition, Kind::Ext4)?;
+    furnish(disk.path())?;
+    disk.remount()?;
+    let file = disk.path().join("sparse");
+    let mut command = iowhy(["locate", "--json"])?;
+    command.arg(&file);
+    let output = finish(command)?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let extents: Vec<serde_json::Value> =
+        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let sector = extents[0]["sector"].as_u64().unwrap_or_default();
+    assert_eq!(extents[0]["device_start"], START, "{text}");
+    let answers = of_sectors(&node, &[START + sector, START - 1, START + 2, START + 200_001])?;
+    assert_eq!(answers[0]["owners"][0]["paths"][0], file.to_string_lossy().as_ref());
+    assert_eq!(answers[0]["device"], disk.device().path().to_string_lossy().as_ref());
+    assert_eq!(answers[2]["use"], "superblock");
+    for outside in [&answers[1], &answers[3]] {
+        assert_eq!(outside["use"], "unknown", "{outside}");
+        assert_eq!(outside["device"], node.to_string_lossy().as_ref());
+    }
+    Ok(())
+}
+
+/// With a reverse map XFS names what is no file's; without one it still names free space.
+fn xfs_names_directories_and_free_space() -> Result<()> {
+    for reverse_map in [true, false] {
+        let scratch = Scratch::new()?;
+        let device = LoopDevice::new(&scratch, Backing::Tmpfs, 400 << 20)?;
+        let options: &[&str] = if reverse_map { &["-m", "rmapbt=1"] } else { &["-m", "rmapbt=0"] };
+        let disk = FileSystem::with_options(&scratch, device, Kind::Xfs, options)?;
+        furnish(disk.path())?;
+        disk.remount()?;
+        let map = command::run(
+            "xfs_io",
+            ["-r".as_ref(), "-c".as_ref(), Path::new("fsmap"), disk.path()],
+        )?;
+        let middle_of = |owner: &str| -> Option<u64> {
+            let line = map.lines().find(|line| line.contains(owner))?;
+            let (start, end) = line.split_once('[')?.1.split_once(']')?.0.split_once("..")?;
+            Some((start.parse::<u64>().ok()? + end.parse::<u64>().ok()?) / 2)
+        };
+        let ask = |sector: Option<u64>| -> Result<serde_json::Value> {
+            let sector = sector.unwrap_or_default();
+            Ok(of_sectors(disk.device().path(), &[sector])?.remove(0))
+        };
+        assert_eq!(ask(middle_of("free space"))?["use"], "free", "{map}");
+        if !reverse_map {
+            continue;
+        }
+        let directory = disk.path().join("d0/e0");
+        let inode = fs::metadata(&directory).context(|| "look at it".to_owned())?.ino();
+        let answer = ask(middle_of(&format!("inode {inode} data ")))?;
+        assert_eq!(answer["use"], "directory", "{map}");
+        assert_eq!(answer["owners"][0]["paths"][0], directory.to_string_lossy().as_ref());
+        assert_eq!(ask(middle_of("inodes"))?["use"], "inode table");
+        assert_eq!(ask(middle_of("journalling log"))?["use"], "journal");
+    }
     Ok(())
 }
 

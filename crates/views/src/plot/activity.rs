@@ -2,7 +2,8 @@
 //!
 //! What does not belong here: counting.
 
-use super::look::{self, BELOW, COLOURS, EDGE, GRID, INK, LEFT, NAMES, PALE_INK};
+use super::axes::{self, Axis};
+use super::look::{self, COLOURS, NAMES};
 use super::{Area, Drawn};
 use crate::human;
 use iowhy_core::analysis::plots::{DevicePlots, Plots};
@@ -35,30 +36,13 @@ pub(super) fn offsets<DB: DrawingBackend>(
         return super::latency::nothing(area);
     }
     let (factor, unit) = look::unit(last);
-    let mut chart = ChartBuilder::on(area)
-        .margin_left(EDGE)
-        .margin_top(30)
-        .margin_right(18)
-        .x_label_area_size(BELOW)
-        .y_label_area_size(LEFT)
-        .build_cartesian_2d(
-            0.0..plots.length_ns.max(1) as f64 / 1e9,
-            first / factor..last / factor,
-        )?;
-    chart
-        .configure_mesh()
-        .axis_style(INK)
-        .bold_line_style(GRID)
-        .light_line_style(TRANSPARENT)
-        .label_style(look::font(13).color(&INK))
-        .x_labels(10)
-        .y_labels(6)
-        .x_label_formatter(&|at| look::number(*at))
-        .y_label_formatter(&|offset| look::number(*offset))
-        .x_desc("seconds since the beginning")
-        .y_desc(format!("offset, {unit}"))
-        .axis_desc_style(look::font(13).color(&PALE_INK))
-        .draw()?;
+    let offset = Axis {
+        range: first / factor..last / factor,
+        names: 6,
+        look: &|offset| look::number(*offset),
+        meaning: &format!("offset, {unit}"),
+    };
+    let mut chart = axes::chart(area, axes::seconds(plots.length_ns), offset)?;
     let (size, ink) = if points.all > 2000 { (1, colour.mix(0.45)) } else { (2, colour.mix(0.8)) };
     chart.draw_series(points.points.iter().map(|point| {
         Circle::new((point.time_ns as f64 / 1e9, point.offset as f64 / factor), size, ink.filled())
@@ -108,27 +92,13 @@ pub(super) fn rates<DB: DrawingBackend>(
             (factor, format!("{unit}/s"))
         }
     };
-    let mut chart = ChartBuilder::on(area)
-        .margin_left(EDGE)
-        .margin_top(30)
-        .margin_right(18)
-        .x_label_area_size(BELOW)
-        .y_label_area_size(LEFT)
-        .build_cartesian_2d(0.0..end, 0.0..most / factor * 1.08)?;
-    chart
-        .configure_mesh()
-        .axis_style(INK)
-        .bold_line_style(GRID)
-        .light_line_style(TRANSPARENT)
-        .label_style(look::font(13).color(&INK))
-        .x_labels(10)
-        .y_labels(5)
-        .x_label_formatter(&|at| look::number(*at))
-        .y_label_formatter(&|value| look::number(*value))
-        .x_desc("seconds since the beginning")
-        .y_desc(unit)
-        .axis_desc_style(look::font(13).color(&PALE_INK))
-        .draw()?;
+    let height = Axis {
+        range: 0.0..most / factor * 1.08,
+        names: 5,
+        look: &|value| look::number(*value),
+        meaning: &unit,
+    };
+    let mut chart = axes::chart(area, axes::seconds(plots.length_ns), height)?;
     let mut legend = Vec::new();
     for (direction, colour) in COLOURS.into_iter().enumerate() {
         if device.offsets[direction].all == 0 {

@@ -3,10 +3,12 @@
 //!
 //! What does not belong here: counting.
 
-use super::look::{self, BELOW, COLOURS, EDGE, GRID, INK, LEFT, NAMES, PALE_INK};
+use super::axes::{self, Axis};
+use super::look::{self, COLOURS, EDGE, INK, LEFT, NAMES, PALE_INK};
 use super::{Area, Drawn};
 use crate::human;
 use iowhy_core::analysis::plots::{DevicePlots, Plots, bin_from_ns, percentile_ns};
+use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
 use plotters::prelude::*;
 
 /// Columns of the heat map: each is about four pixels wide.
@@ -24,6 +26,27 @@ fn range(device: &DevicePlots) -> Option<(usize, usize)> {
     Some((first.saturating_sub(space), last + 1 + space))
 }
 
+const FROM_Q_TO_C: &str = "from queueing to completion (Q2C)";
+
+/// The axis of these bins.
+fn latency(
+    first: usize,
+    last: usize,
+    names: usize,
+    meaning: &str,
+) -> Axis<
+    '_,
+    impl AsRangedCoord<Value = f64, CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>>
+    + use<>,
+> {
+    Axis {
+        range: (bin_from_ns(first)..bin_from_ns(last)).log_scale(),
+        names,
+        look: &|ns| look::short_time(*ns),
+        meaning,
+    }
+}
+
 /// Requests by latency.
 pub(super) fn histogram<DB: DrawingBackend>(
     area: &Area<DB>,
@@ -32,30 +55,13 @@ pub(super) fn histogram<DB: DrawingBackend>(
     look::title(area, "Latency")?;
     let Some((first, last)) = range(device) else { return nothing(area) };
     let most = device.histogram.iter().flatten().max().copied().unwrap_or(1).max(1);
-    let mut chart = ChartBuilder::on(area)
-        .margin_left(EDGE)
-        .margin_top(30)
-        .margin_right(18)
-        .x_label_area_size(BELOW)
-        .y_label_area_size(LEFT)
-        .build_cartesian_2d(
-            (bin_from_ns(first)..bin_from_ns(last)).log_scale(),
-            0.0..(most.max(5) as f64 * 1.06),
-        )?;
-    chart
-        .configure_mesh()
-        .axis_style(INK)
-        .bold_line_style(GRID)
-        .light_line_style(TRANSPARENT)
-        .label_style(look::font(13).color(&INK))
-        .x_labels(8)
-        .y_labels(5)
-        .x_label_formatter(&|ns| look::short_time(*ns))
-        .y_label_formatter(&|count| human::count(*count as u64))
-        .x_desc("from queueing to completion (Q2C)")
-        .y_desc("requests")
-        .axis_desc_style(look::font(13).color(&PALE_INK))
-        .draw()?;
+    let count = Axis {
+        range: 0.0..most.max(5) as f64 * 1.06,
+        names: 5,
+        look: &|count| human::count(*count as u64),
+        meaning: "requests",
+    };
+    let mut chart = axes::chart(area, latency(first, last, 8, FROM_Q_TO_C), count)?;
     for (counts, colour) in device.histogram.iter().zip(COLOURS) {
         let bars = (first..last).filter(|bin| counts[(*bin).min(counts.len() - 1)] > 0);
         chart.draw_series(bars.map(|bin| {
@@ -85,30 +91,8 @@ pub(super) fn heat<DB: DrawingBackend>(
     let Some((first, last)) = range(device) else { return nothing(area) };
     let (columns, width) = device.in_columns(plots.column_ns, plots.length_ns, COLUMNS);
     let second = |index: usize| index as f64 * width as f64 / 1e9;
-    let mut chart = ChartBuilder::on(area)
-        .margin_left(EDGE)
-        .margin_top(30)
-        .margin_right(18)
-        .x_label_area_size(BELOW)
-        .y_label_area_size(LEFT)
-        .build_cartesian_2d(
-            0.0..plots.length_ns.max(1) as f64 / 1e9,
-            (bin_from_ns(first)..bin_from_ns(last)).log_scale(),
-        )?;
-    chart
-        .configure_mesh()
-        .axis_style(INK)
-        .bold_line_style(GRID)
-        .light_line_style(TRANSPARENT)
-        .label_style(look::font(13).color(&INK))
-        .x_labels(10)
-        .y_labels(6)
-        .x_label_formatter(&|seconds| look::number(*seconds))
-        .y_label_formatter(&|ns| look::short_time(*ns))
-        .x_desc("seconds since the beginning")
-        .y_desc("latency")
-        .axis_desc_style(look::font(13).color(&PALE_INK))
-        .draw()?;
+    let mut chart =
+        axes::chart(area, axes::seconds(plots.length_ns), latency(first, last, 6, "latency"))?;
     let rows: Vec<Vec<(u16, u64)>> = columns.iter().map(|column| rows(&column.latencies)).collect();
     let most = rows.iter().flatten().map(|(_, count)| *count).max().unwrap_or(1);
     let end = plots.length_ns.max(1) as f64 / 1e9;

@@ -3,6 +3,7 @@
 //!
 //! | where | what |
 //! |---|---|
+//! | `axes` | the frame of every chart |
 //! | `look` | sizes, colours, the font |
 //! | `latency` | the histogram and the heat map |
 //! | `activity` | offsets, requests and bytes over time |
@@ -13,6 +14,7 @@
 //! What does not belong here: counting (see [`iowhy_core::analysis::plots`]).
 
 mod activity;
+mod axes;
 mod latency;
 mod look;
 

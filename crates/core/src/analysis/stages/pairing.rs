@@ -262,16 +262,17 @@ impl Pairer {
         if slot.bytes == record.bytes {
             return;
         }
-        let (device, end) = (slot.device, record.end());
+        let (own, device, end) = (slot.id, slot.device, record.end());
         if slot.bytes > record.bytes {
             self.split(device, record.sector, end);
             return;
         }
         let mut at = slot.sector.wrapping_add(u64::from(slot.bytes >> 9));
         while at < end {
-            let next = self
-                .slots
-                .find(device, at, |slot| slot.state != State::Issued && slot.end() <= end);
+            // A bio of less than a sector ends where it begins: it must not follow itself.
+            let next = self.slots.find(device, at, |slot| {
+                slot.state != State::Issued && slot.end() <= end && slot.id != own
+            });
             let Some(member) = self.slots.get(next) else { break };
             at = member.end();
             self.slots.join(link, next);

@@ -8,9 +8,8 @@ use super::input::{Group, Input, Inputs};
 use super::reader::MIN_BUFFER;
 use super::record::Batch;
 use super::stream::{Bytes, Stream};
+use super::tournament::Tournament;
 use super::warning::{Kind, Warnings};
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
@@ -62,9 +61,7 @@ pub enum Error {
 /// A capture that is being read.
 pub struct Capture {
     streams: Vec<Stream>,
-    current: Option<usize>,
-    waiting: BinaryHeap<(Reverse<u64>, u64, usize)>,
-    stamp: u64,
+    matches: Tournament,
     order: Order,
     genesis: u64,
     /// Notes that were met while the streams were opened.
@@ -131,9 +128,7 @@ impl Capture {
     fn empty(options: Options) -> Capture {
         Capture {
             streams: Vec::new(),
-            current: None,
-            waiting: BinaryHeap::new(),
-            stamp: 0,
+            matches: Tournament::default(),
             order: options.order,
             genesis: 0,
             early: Batch::default(),
@@ -190,7 +185,7 @@ impl Capture {
             self.start();
             std::mem::swap(batch, &mut self.early);
         }
-        while let Some(current) = self.current
+        while let Some(current) = self.matches.first()
             && batch.records.len() < BATCH
         {
             self.give_run(current, batch);
@@ -206,55 +201,32 @@ impl Capture {
         let mut early = Batch::default();
         for index in 0..self.streams.len() {
             self.prime(index, &mut early);
-            let Some(time) = self.peek(index) else { continue };
-            match self.current.and_then(|current| Some((current, self.peek(current)?))) {
-                None => self.current = Some(index),
-                Some((current, now)) if time < now => {
-                    self.wait(current, now);
-                    self.current = Some(index);
-                }
-                Some(_) => self.wait(index, time),
-            }
         }
-        self.genesis = self.current.and_then(|current| self.peek(current)).unwrap_or(0);
+        self.matches = Tournament::new(self.streams.iter().map(Stream::peek));
+        let first = self.matches.first().and_then(|first| self.streams.get(first)?.peek());
+        self.genesis = first.unwrap_or(0);
         self.early = early;
-    }
-
-    fn wait(&mut self, index: usize, time: u64) {
-        self.stamp += 1;
-        self.waiting.push((Reverse(time), self.stamp, index));
-    }
-
-    fn peek(&self, index: usize) -> Option<u64> {
-        self.streams.get(index)?.peek()
     }
 
     /// Moves records of stream `index` for as long as it is the earliest.
     fn give_run(&mut self, index: usize, batch: &mut Batch) {
-        let limit = self.waiting.peek().map_or(u64::MAX, |(Reverse(time), _, _)| *time);
+        let limit = self.matches.limit();
         let Some(stream) = self.streams.get_mut(index) else { return };
-        let room = BATCH.saturating_sub(batch.records.len());
-        let rest = stream.queue.records.get(stream.next..stream.ready).unwrap_or(&[]);
-        let run = rest.iter().take(room).take_while(|record| record.time <= limit).count();
-        batch.extend(&stream.queue, stream.next, run);
-        stream.next += run;
-        if run == rest.len() {
+        let from = stream.next;
+        let end = stream.ready.min(from + BATCH.saturating_sub(batch.records.len()));
+        let rest = stream.queue.records.get(from..end).unwrap_or(&[]);
+        for record in rest {
+            batch.copy(record, &stream.queue);
+            stream.next += 1;
+            if rest.get(stream.next - from).is_none_or(|next| next.time > limit) {
+                break;
+            }
+        }
+        if stream.next == stream.ready {
             self.prime(index, batch);
         }
-        match self.peek(index) {
-            Some(time) if time > limit => self.switch(index, time),
-            Some(_) => {}
-            None => self.current = self.waiting.pop().map(|(_, _, next)| next),
-        }
-    }
-
-    /// Lets the earliest of the waiting streams go on and puts `index` in its place.
-    fn switch(&mut self, index: usize, time: u64) {
-        self.stamp += 1;
-        if let Some(mut top) = self.waiting.peek_mut() {
-            let next = std::mem::replace(&mut *top, (Reverse(time), self.stamp, index));
-            self.current = Some(next.2);
-        }
+        let next = self.streams.get(index).and_then(Stream::peek);
+        self.matches.advance(next);
     }
 
     /// Reads ahead on stream `index`; notes that are met go straight to `notes`.

@@ -10,6 +10,7 @@
 //! | [`capture`] | all streams of a capture merged by time |
 //! | [`writer`] | captures out of rows of the `events` table |
 //! | [`stream`] | one stream, read ahead, checked and put in order |
+//! | `tournament` | which stream is next |
 //! | [`warning`] | what was lost, where, how often |
 //!
 //! What does not belong here: pairing events into requests (see [`crate::analysis::stages`]) and
@@ -22,6 +23,7 @@ pub mod input;
 pub mod reader;
 pub mod record;
 pub mod stream;
+mod tournament;
 pub mod warning;
 pub mod writer;
 

@@ -168,9 +168,9 @@ impl<R: Read> RecordReader<R> {
             return Step::Skip(0);
         }
         let whole = bytes.len() >= header + payload;
-        match find::<BIG>(bytes.get(header..).unwrap_or(&[]), self.ended) {
+        match find::<BIG>(bytes.get(header..).unwrap_or(&[]), payload, self.ended) {
             // The payload's length is damaged: another record begins inside of it.
-            Some(at) if at < payload => Step::Record { header, payload: at },
+            Some(at) => Step::Record { header, payload: at },
             _ if whole => Step::Record { header, payload },
             _ => Step::More,
         }
@@ -202,7 +202,7 @@ impl<R: Read> RecordReader<R> {
         self.start = (self.start + least).min(self.end);
         loop {
             let bytes = self.buffer.get(self.start..self.end).unwrap_or(&[]);
-            if let Some(at) = find::<BIG>(bytes, self.ended) {
+            if let Some(at) = find::<BIG>(bytes, usize::MAX, self.ended) {
                 self.start += at;
                 break;
             }
@@ -266,8 +266,8 @@ impl<R: Read> RecordReader<R> {
             return Ok(false);
         }
         let place = |at: Option<usize>| at.unwrap_or(usize::MAX);
-        let little = place(find::<false>(bytes, self.ended));
-        let big = place(find::<true>(bytes, self.ended));
+        let little = place(find::<false>(bytes, usize::MAX, self.ended));
+        let big = place(find::<true>(bytes, little, self.ended));
         if little == usize::MAX && big == usize::MAX {
             if is_head::<false>(bytes) || is_head::<true>(bytes) {
                 self.leave_tail();
@@ -319,11 +319,11 @@ fn follows<const BIG: bool>(bytes: &[u8], header: usize) -> bool {
     })
 }
 
-/// The place of the first plausible record: a magic number of a known protocol, followed by
+/// The place of the first plausible record that begins `before` a place: a magic number of a known protocol, followed by
 /// another record or the end. The last one in a piece of a stream may be followed by bytes that are
 /// not read yet.
-fn find<const BIG: bool>(bytes: &[u8], ended: bool) -> Option<usize> {
-    (0..bytes.len().saturating_sub(3)).find(|at| {
+fn find<const BIG: bool>(bytes: &[u8], before: usize, ended: bool) -> Option<usize> {
+    (0..bytes.len().saturating_sub(3).min(before)).find(|at| {
         let here = bytes.get(*at..).unwrap_or(&[]);
         let header = match head::<BIG>(here) {
             Some(Head::V7) => V7_LEN,

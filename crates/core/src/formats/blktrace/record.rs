@@ -200,14 +200,14 @@ impl Batch {
         self.records.push(record);
     }
 
-    /// Adds `count` records of `other` from `from` on.
+    /// Adds a record of `other`.
     #[inline]
-    pub fn extend(&mut self, other: &Batch, from: usize, count: usize) {
-        let records = other.records.get(from..from + count).unwrap_or(&[]);
-        if other.payload.is_empty() {
-            self.records.extend_from_slice(records);
+    pub fn copy(&mut self, record: &Record, other: &Batch) {
+        if record.payload_len == 0 {
+            // As a slice: pushed, it would go over the stack.
+            self.records.extend_from_slice(std::slice::from_ref(record));
         } else {
-            records.iter().for_each(|record| self.push(*record, other.raw_payload(record)));
+            self.push(*record, other.raw_payload(record));
         }
     }
 

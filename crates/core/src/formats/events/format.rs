@@ -9,11 +9,6 @@ pub enum FormatError {
     /// A backslash before something else than `b`, `n`, `r`, `t`.
     #[error("failed to read the format: \\{0} is no escape\nhint: use \\b \\n \\r \\t")]
     Escape(char),
-    /// The elapsed time, which needs blkparse's request tracking.
-    #[error(
-        "failed to read the format: %u (elapsed time) is not kept per event\nhint: see iowhy stages"
-    )]
-    Elapsed,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -33,7 +28,7 @@ impl Format {
     /// Reads `text`.
     ///
     /// # Errors
-    /// An escape that does not exist, or a field that iowhy does not have.
+    /// An escape that does not exist.
     pub fn parse(text: &str) -> Result<Format, FormatError> {
         let (mut pieces, mut literal) = (Vec::new(), Vec::new());
         let mut rest = text.as_bytes();
@@ -48,9 +43,6 @@ impl Format {
                     }
                     Some(_) => {
                         let (piece, after) = field(after);
-                        if matches!(piece, Some(Piece::Field { letter: b'u', .. })) {
-                            return Err(FormatError::Elapsed);
-                        }
                         pieces.push(Piece::Text(std::mem::take(&mut literal)));
                         pieces.extend(piece);
                         rest = after;
@@ -65,6 +57,11 @@ impl Format {
         }
         pieces.push(Piece::Text(literal));
         Ok(Format(pieces))
+    }
+
+    /// Whether it shows how long a request's last step took.
+    pub fn wants_elapsed(&self) -> bool {
+        self.0.iter().any(|piece| matches!(piece, Piece::Field { letter: b'u', .. }))
     }
 
     /// Appends `event` in this format.
@@ -145,7 +142,28 @@ fn write_field(
         b'S' => put::number(out, record.sector),
         b't' => put::zeroed(out, record.time % 1_000_000_000, width.unwrap_or(9)),
         b'T' => put::number(out, record.time / 1_000_000_000),
+        b'u' => match event.elapsed {
+            Some(elapsed) => put::number(out, elapsed / 1000),
+            None => out.push(b'-'),
+        },
         b'U' => put::number(out, event.number()),
+        b'z' => wall_clock(event.wall, out),
         other => out.push(other),
+    }
+}
+
+/// The time of day to the microsecond. UTC: blkparse's is this where `TZ=UTC`.
+fn wall_clock(wall: Option<u64>, out: &mut Vec<u8>) {
+    let Some(wall) = wall else { return out.push(b'-') };
+    let microseconds = wall / 1000;
+    let seconds = microseconds / 1_000_000;
+    for (value, width, behind) in [
+        (seconds / 3600 % 24, 2, Some(b':')),
+        (seconds / 60 % 60, 2, Some(b':')),
+        (seconds % 60, 2, Some(b'.')),
+        (microseconds % 1_000_000, 6, None),
+    ] {
+        put::zeroed(out, value, width);
+        out.extend(behind);
     }
 }

@@ -15,6 +15,10 @@ pub struct Event<'a> {
     pub names: &'a ProcessNames,
     /// Whether blkparse's quirks are repeated.
     pub compatible: bool,
+    /// How long the request's last step took, ns, where that is wanted and known.
+    pub elapsed: Option<u64>,
+    /// The wall clock, ns since 1970, where it is known.
+    pub wall: Option<u64>,
 }
 
 /// Columns before the rwbs column.

@@ -6,6 +6,7 @@
 //! | [`mod@line`] | the default line of each action |
 //! | [`mask`] | action masks |
 //! | [`summary`] | figures per CPU and device |
+//! | [`steps`] | elapsed times and the wall clock |
 //! | [`put`] | numbers and padding without the formatting machinery |
 //!
 //! Where [`Options::compatible`] is set, blkparse's quirks are repeated: names that are not known
@@ -15,11 +16,13 @@ pub mod format;
 pub mod line;
 pub mod mask;
 pub mod put;
+pub mod steps;
 pub mod summary;
 
 use crate::formats::blktrace::{Batch, Capture, Record, action::notify};
 use format::Format;
 use rustc_hash::FxHashMap;
+use steps::{Clock, Steps};
 use summary::Summary;
 
 /// What is shown, and how.
@@ -133,20 +136,28 @@ pub struct EventText {
     pub names: ProcessNames,
     /// The figures of what was shown.
     pub summary: Summary,
+    /// Followed only where a format shows them.
+    steps: Option<Steps>,
+    clock: Clock,
+    genesis: u64,
     ended: bool,
 }
 
 impl EventText {
     /// Text as `options` say.
     pub fn new(options: Options) -> EventText {
-        EventText { options, ..EventText::default() }
+        let mut formats = options.formats.iter().map(|(_, format)| format).chain(&options.format);
+        let steps = formats.any(Format::wants_elapsed).then(Steps::default);
+        EventText { options, steps, ..EventText::default() }
     }
 
     /// Appends the lines of `batch`, whose times count from `genesis`, to `out`. Returns false once
     /// no later event can be shown.
     pub fn write(&mut self, batch: &Batch, genesis: u64, out: &mut Vec<u8>) -> bool {
+        self.genesis = genesis;
         for record in &batch.records {
             if record.is_notify() && !record.is_message() {
+                self.clock.see(batch, record);
                 match self.options.compatible {
                     true => self.names.see(batch, record),
                     false => self.names.learn(batch, record),
@@ -178,14 +189,21 @@ impl EventText {
             return;
         }
         self.summary.handle(record, shown);
+        let elapsed = self.steps.as_mut().and_then(|steps| steps.see(record));
         if shown {
-            self.line(batch, record, out);
+            self.line(batch, record, elapsed, out);
         }
     }
 
-    fn line(&self, batch: &Batch, record: &Record, out: &mut Vec<u8>) {
-        let event =
-            line::Event { batch, record, names: &self.names, compatible: self.options.compatible };
+    fn line(&self, batch: &Batch, record: &Record, elapsed: Option<u64>, out: &mut Vec<u8>) {
+        let event = line::Event {
+            batch,
+            record,
+            names: &self.names,
+            compatible: self.options.compatible,
+            elapsed,
+            wall: self.clock.at(self.genesis, record.time),
+        };
         if record.is_message() {
             return event.message(out);
         }

@@ -70,17 +70,24 @@ pub fn short<const N: usize>(out: &mut Vec<u8>, piece: &[u8; N], len: usize) {
 #[inline]
 pub fn place<const N: usize>(columns: &mut [u8; N], mut value: u64) -> bool {
     let mut at = N;
-    loop {
+    while value >= 10 {
+        if at < 2 {
+            return false;
+        }
+        at -= 2;
+        let [tens, ones] = PAIRS[(value % 100) as usize];
+        columns[at] = tens;
+        columns[at + 1] = ones;
+        value /= 100;
+    }
+    // A whole number of pairs is done, unless it was 0 from the beginning.
+    if value > 0 || at == N {
         if at == 0 {
             return false;
         }
-        at -= 1;
-        columns[at] = b'0' + (value % 10) as u8;
-        value /= 10;
-        if value == 0 {
-            return true;
-        }
+        columns[at - 1] = b'0' + value as u8;
     }
+    true
 }
 
 /// Appends a signed value, right-aligned in `width` columns.

@@ -46,6 +46,23 @@ fn formats_and_filters_equal_blkparse() {
     let ours: Vec<_> = ours.lines().take(theirs.lines().count()).collect();
     same_lines(&ours.join("\n"), &theirs);
 
+    // The time of day, and what -t follows: blkparse ends at the first event that has no such time.
+    let theirs = blkparse(generated.path(), &names(&generated), &["-f", "%z %a %S\\n", "-q"]);
+    let format = Some(Format::parse("%z %a %S\\n").unwrap());
+    let ours = our_text(&generated.prefixes(), events::Options { format, ..compatible() });
+    let ours: Vec<_> = ours.lines().take(theirs.lines().count()).collect();
+    same_lines(&ours.join("\n"), &theirs);
+    let elapsed = ["I", "D", "C"].map(|action| format!("{action},%u|%9u|%-9u|%a %S\\n"));
+    let more = ["-t", "-q", "-F", &elapsed[0], "-F", &elapsed[1], "-F", &elapsed[2]];
+    let plain = Generated::of(Mix::Plain);
+    let theirs = blkparse(plain.path(), &names(&plain), &more);
+    let formats =
+        elapsed.iter().map(|text| (text.as_bytes()[0], Format::parse(&text[2..]).unwrap()));
+    let options = events::Options { formats: formats.collect(), ..compatible() };
+    let ours = our_text(&plain.prefixes(), options);
+    let ours: Vec<_> = ours.lines().take(theirs.lines().count()).collect();
+    same_lines(&ours.join("\n"), &theirs);
+
     let theirs =
         blkparse(generated.path(), &names(&generated), &["-a", "issue", "-w", "0.001:0.01"]);
     let options = events::Options {

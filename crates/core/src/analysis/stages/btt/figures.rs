@@ -186,13 +186,13 @@ impl Live {
     pub fn add(&mut self, issue: u64, complete: u64) {
         let (mut from, mut to) = (issue, complete);
         self.end = self.end.max(to);
-        if let Some((_, last)) = self.open.last_mut()
-            && *last <= to
-            && *last >= from
-        {
-            // The common case: the newest period grows; whether it reaches back is looked at below.
-            let Some((start, end)) = self.open.pop() else { return };
-            (from, to) = (from.min(start), to.max(end));
+        // The common case: it ends last, so only the newest periods can touch it.
+        if self.open.last().is_none_or(|(_, end)| *end <= to) {
+            while let Some((start, _)) = self.open.pop_if(|(_, end)| *end >= from) {
+                from = from.min(start);
+            }
+            self.open.push((from, to));
+            return self.settle();
         }
         let first = self.open.partition_point(|(_, end)| *end < from);
         let last = self.open.partition_point(|(start, _)| *start <= to);
@@ -206,13 +206,14 @@ impl Live {
         } else {
             self.open.splice(first..last.max(first), [(from, to)]);
         }
-        if self.open.len() > Self::MAX {
-            self.settle();
-        }
+        self.settle();
     }
 
-    /// Gives up joining the older half.
+    /// Gives up joining the older half where there are too many.
     fn settle(&mut self) {
+        if self.open.len() <= Self::MAX {
+            return;
+        }
         for (from, to) in self.open.drain(..Self::MAX / 2) {
             self.settled += 1;
             self.settled_time += to - from;

@@ -1,0 +1,117 @@
+//! What XFS itself says of its blocks (GETFSMAP), as `xfs_io` prints it: free space on every XFS,
+//! and owners of directories and trees where it was made with a reverse map (`rmapbt=1`).
+//!
+//! What does not belong here: files, whose extents come from FIEMAP (see [`super::walk`]).
+
+use super::index::Role;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// What a range of sectors is used for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Owner {
+    /// Nothing.
+    Free,
+    /// The file system itself.
+    System(Role),
+    /// An inode: its data, or what is said of it.
+    Inode(u64, Option<Role>),
+    /// It is in use, and this XFS does not keep by what.
+    Unknown,
+}
+
+/// Ranges of sectors of 512 bytes, in order: the first, the first behind it, whose it is.
+#[derive(Debug, Default)]
+pub struct FsMap(Vec<(u64, u64, Owner)>);
+
+impl FsMap {
+    /// Asks for the map of the XFS mounted at `root`, whose data is on device `number`.
+    ///
+    /// # Errors
+    /// The reason why there is none.
+    pub fn read(root: &Path, number: (u32, u32)) -> Result<FsMap, String> {
+        let mut command = Command::new("xfs_io");
+        command.args(["-r", "-c", "fsmap"]).arg(root).stdin(Stdio::null());
+        let output = command.output().map_err(|cause| format!("xfs_io cannot be run: {cause}"))?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        if !output.status.success() || !said.trim().is_empty() {
+            return Err(format!("xfs_io: {}", said.trim()));
+        }
+        Ok(FsMap::parse(&String::from_utf8_lossy(&output.stdout), number))
+    }
+
+    fn parse(text: &str, (major, minor): (u32, u32)) -> FsMap {
+        let device = format!("{major}:{minor}");
+        let mut ranges: Vec<_> = text.lines().filter_map(|line| range(line, &device)).collect();
+        ranges.sort_unstable_by_key(|(start, ..)| *start);
+        FsMap(ranges)
+    }
+
+    /// Whose the sector is; nothing where the map does not say.
+    pub fn at(&self, sector: u64) -> Option<Owner> {
+        let index = self.0.partition_point(|(start, ..)| *start <= sector).checked_sub(1)?;
+        self.0.get(index).filter(|(_, end, _)| sector < *end).map(|(.., owner)| *owner)
+    }
+}
+
+/// `5: 7:4 [8..15]: inode 131 data 8..15 8`, where it is of `device`.
+fn range(line: &str, device: &str) -> Option<(u64, u64, Owner)> {
+    let (_, rest) = line.trim().split_once(": ")?;
+    let rest = rest.strip_prefix(device)?.trim_start().strip_prefix('[')?;
+    let (range, owner) = rest.split_once("]: ")?;
+    let (start, last) = range.split_once("..")?;
+    let end = last.parse::<u64>().ok()?.checked_add(1)?;
+    Some((start.parse().ok()?, end, owner_of(owner)))
+}
+
+/// The words that xfs_io has for an owner.
+fn owner_of(text: &str) -> Owner {
+    if let Some(rest) = text.strip_prefix("inode ")
+        && let Some((number, what)) = rest.split_once(' ')
+        && let Ok(number) = number.parse()
+    {
+        let role = match what {
+            what if what.starts_with("data extent map") => Some(Role::Mapping),
+            what if what.starts_with("attr") => Some(Role::Attributes),
+            _ => None,
+        };
+        return Owner::Inode(number, role);
+    }
+    match text {
+        text if text.starts_with("free space btree") => Owner::System(Role::Metadata),
+        text if text.starts_with("free space") => Owner::Free,
+        text if text.starts_with("journalling log") => Owner::System(Role::Journal),
+        text if text.starts_with("static fs metadata") => Owner::System(Role::Superblock),
+        text if text.starts_with("per-AG metadata") => Owner::System(Role::GroupDescriptors),
+        text if text.starts_with("inodes") => Owner::System(Role::InodeTable),
+        text if text.contains("btree") => Owner::System(Role::Metadata),
+        _ => Owner::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_of_xfs_io_are_understood() {
+        let text = "\t0: 7:4 [0..7]: static fs metadata 8\n\t1: 7:4 [8..15]: inode 131 data 8..15 8\n\
+            \t2: 7:4 [16..23]: inode 131 data extent map 8\n\t3: 7:4 [24..39]: inode btree 16\n\
+            \t4: 7:4 [48..55]: free space 8\n\t5: 7:40 [0..900]: free space 901\n\
+            \t6: 7:4 [56..63]: unknown 8\nnonsense\n\t7: 7:4 [9..1x]: free space 1\n";
+        let map = FsMap::parse(text, (7, 4));
+        let owners = [0, 7, 8, 16, 39, 40, 48, 63, 64].map(|sector| map.at(sector));
+        let expected = [
+            Some(Owner::System(Role::Superblock)),
+            Some(Owner::System(Role::Superblock)),
+            Some(Owner::Inode(131, None)),
+            Some(Owner::Inode(131, Some(Role::Mapping))),
+            Some(Owner::System(Role::Metadata)),
+            None,
+            Some(Owner::Free),
+            Some(Owner::Unknown),
+            None,
+        ];
+        assert_eq!(owners, expected);
+    }
+}

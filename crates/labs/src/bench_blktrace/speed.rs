@@ -1,0 +1,148 @@
+//! Time and memory on one large capture.
+
+use super::cost::{Cost, Program};
+use crate::captures;
+use crate::error::Context;
+use crate::{Result, command, iowhy};
+use std::fmt::Write;
+use std::path::Path;
+
+/// Text is to be this many times faster than blkparse's.
+const TEXT_GOAL: f64 = 10.0;
+/// Anonymous memory that is never to be passed, bytes.
+const MEMORY_GOAL: u64 = 64 << 20;
+
+/// Makes the capture, measures every program on it, and gives the table.
+pub fn measure(
+    folder: &Path,
+    capture: captures::Settings,
+    rounds: usize,
+    goal: f64,
+) -> Result<String> {
+    let records = captures::generate(folder, capture)
+        .context(|| format!("write a capture into {}", folder.display()))?;
+    let bytes = size(folder)?;
+    let names: Vec<_> = (0..capture.devices).map(captures::device_name).collect();
+    let mut programs = programs(&names)?;
+    for round in 0..=rounds.max(1) {
+        for program in &mut programs {
+            program.run(folder, round == 0)?;
+        }
+    }
+    let size = bytes as f64 / 1e6;
+    let mut page = format!("{records} records, {size:.0} MB.\n\n");
+    table(&mut page, &programs, goal).context(|| "write the table".to_owned())?;
+    Ok(page)
+}
+
+fn size(folder: &Path) -> Result<u64> {
+    let mut bytes = 0;
+    let entries = folder.read_dir().context(|| format!("list {}", folder.display()))?;
+    for entry in entries.flatten() {
+        bytes += entry.metadata().map(|about| about.len()).unwrap_or(0);
+    }
+    Ok(bytes)
+}
+
+/// Everything that is measured. A program's output may be the next one's input.
+fn programs(names: &[String]) -> Result<Vec<Program>> {
+    let iowhy = iowhy::binary()?;
+    let (blkparse, btt, cat) =
+        (command::find("blkparse")?, command::find("btt")?, command::find("cat")?);
+    let given = |first: &[&str], flag: Option<&str>| -> Vec<String> {
+        let mut words: Vec<String> = first.iter().map(|word| (*word).to_owned()).collect();
+        for name in names {
+            words.extend(flag.map(str::to_owned));
+            words.push(name.clone());
+        }
+        words
+    };
+    let files = |_| (0..4).flat_map(|cpu| names.iter().map(move |n| format!("{n}.blktrace.{cpu}")));
+    let program = |name, file: &Path, arguments, output| Program {
+        name,
+        file: file.to_owned(),
+        arguments,
+        output,
+        cost: Cost::UNKNOWN,
+    };
+    Ok(vec![
+        program("cat, to nowhere", &cat, files(()).collect(), "nowhere"),
+        program(
+            "blkparse -q -O -d",
+            &blkparse,
+            given(&["-q", "-O", "-d", "dump"], Some("-i")),
+            "o1",
+        ),
+        program("btt", &btt, ["-i", "dump", "-o", "btt"].map(str::to_owned).to_vec(), "o2"),
+        program("iowhy stages", &iowhy, given(&["stages"], None), "o3"),
+        program(
+            "iowhy stages --btt-compat",
+            &iowhy,
+            given(&["stages", "--btt-compat"], None),
+            "o4",
+        ),
+        program("blkparse", &blkparse, given(&["-o", "theirs"], Some("-i")), "o5"),
+        program(
+            "iowhy events --blkparse-compat",
+            &iowhy,
+            given(&["events", "--blkparse-compat"], None),
+            "o6",
+        ),
+        program("iowhy events", &iowhy, given(&["events"], None), "o7"),
+    ])
+}
+
+fn table(page: &mut String, programs: &[Program], goal: f64) -> std::fmt::Result {
+    let cost = |name: &str| {
+        programs.iter().find(|p| p.name == name).map_or(Cost::UNKNOWN, |program| program.cost)
+    };
+    let both = cost("blkparse -q -O -d").then(cost("btt"));
+    let text = cost("blkparse");
+    writeln!(
+        page,
+        "| program | wall | CPU | times faster, wall | less CPU | goal, wall | anonymous memory |"
+    )?;
+    writeln!(page, "|---|--:|--:|--:|--:|---|--:|")?;
+    let rows = [
+        ("reading alone: `cat`", cost("cat, to nowhere"), None),
+        ("`blkparse -q -O -d`", cost("blkparse -q -O -d"), None),
+        ("`btt`", cost("btt"), None),
+        ("**both**", both, None),
+        ("`iowhy stages`", cost("iowhy stages"), Some((both, Some(goal)))),
+        ("`iowhy stages --btt-compat`", cost("iowhy stages --btt-compat"), Some((both, None))),
+        ("**blkparse's text**", text, None),
+        (
+            "`iowhy events --blkparse-compat`",
+            cost("iowhy events --blkparse-compat"),
+            Some((text, Some(TEXT_GOAL))),
+        ),
+        ("`iowhy events`", cost("iowhy events"), Some((text, Some(TEXT_GOAL)))),
+    ];
+    rows.iter().try_for_each(|(name, cost, against)| row(page, name, *cost, *against))
+}
+
+/// `against`: what it is compared with, and how many times faster it is to be.
+fn row(
+    page: &mut String,
+    name: &str,
+    cost: Cost,
+    against: Option<(Cost, Option<f64>)>,
+) -> std::fmt::Result {
+    let memory = cost.memory as f64 / f64::from(1 << 20);
+    write!(page, "| {name} | {:.2} s | {:.2} s ", cost.wall, cost.cpu)?;
+    let Some((other, goal)) = against else {
+        return writeln!(page, "| | | | {memory:.1} MiB |");
+    };
+    let times = other.wall / cost.wall;
+    let reached = match goal {
+        Some(goal) if times >= goal => format!("{goal}: reached"),
+        Some(goal) => format!("{goal}: not reached"),
+        None => String::new(),
+    };
+    let note = if cost.memory > MEMORY_GOAL { ", more than 64 MiB" } else { "" };
+    writeln!(
+        page,
+        "| {times:.1} | {:.1} | {reached} | {memory:.1} MiB{note} |",
+        other.cpu / cost.cpu
+    )
+}

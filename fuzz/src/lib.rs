@@ -1,0 +1,104 @@
+//! What every reader must survive: any bytes. The targets call these functions, and so does the
+//! test that reads again what they once found (crates/core/tests/it/fuzzed.rs).
+//!
+//! A target fails by panicking, by taking longer than libFuzzer's limit or by its memory limit.
+
+use iowhy_core::analysis::stages::btt::{Btt, report};
+use iowhy_core::analysis::stages::{Stages, text};
+use iowhy_core::formats::blktrace::{Batch, Capture, Options, Order, Record};
+use iowhy_core::formats::events::{self, EventText, ProcessNames, format::Format};
+use iowhy_core::formats::import::{self, Import};
+use iowhy_core::formats::text_events::TextReader;
+use iowhy_core::model::Names;
+use iowhy_core::recording::Reader;
+use iowhy_core::source::{self, Progress, Source};
+use std::io::Cursor;
+use std::path::Path;
+
+fn open(bytes: &[u8], order: Order) -> Capture {
+    Capture::from_reader(Box::new(Cursor::new(bytes.to_vec())), "fuzz", Options { order })
+}
+
+/// Bytes as a capture, or as the text of another tool: read in both orders, joined both ways,
+/// printed, imported.
+pub fn capture(bytes: &[u8]) {
+    for order in [Order::Time, Order::Blkparse] {
+        let mut capture = open(bytes, order);
+        let mut stages = Stages::default();
+        let mut btt = Btt::default();
+        let compatible = order == Order::Blkparse;
+        let options = events::Options { compatible, ..events::Options::default() };
+        let mut printed = EventText::new(options);
+        let (mut batch, mut out) = (Batch::default(), Vec::new());
+        while capture.fill(&mut batch) {
+            let genesis = capture.genesis();
+            stages.take(&batch, genesis);
+            btt.take(&batch, genesis);
+            printed.write(&batch, genesis, &mut out);
+            out.clear();
+        }
+        stages.finish();
+        let (unmatched, all) = (stages.unmatched(), stages.all());
+        assert!(unmatched.in_flight <= unmatched.open, "{unmatched:?} of {all:?}");
+        let written = text::write(&stages, &mut out)
+            .and_then(|()| report::write(&mut btt, true, &mut out))
+            .and_then(|()| report::write_ranges(&btt, &mut out))
+            .and_then(|()| printed.summary.write(&mut out));
+        assert!(written.is_ok(), "writing to memory fails");
+    }
+    let options = import::Options { events: true };
+    let mut import = Import::new(open(bytes, Order::Time), ProcessNames::default(), options);
+    let (mut batch, mut names) = (source::Batch::default(), Names::new());
+    while import.fill(&mut batch, &mut names) == Ok(Progress::More) {
+        batch.clear();
+    }
+}
+
+/// Bytes as events that blkparse, ftrace or perf script printed.
+pub fn text(bytes: &[u8]) {
+    let mut reader = TextReader::new(bytes, "fuzz".into());
+    let mut batch = Batch::default();
+    // Reading from memory fails nowhere but at its end.
+    while reader.read(&mut batch, 64).unwrap_or(false) {
+        batch.clear();
+    }
+}
+
+/// Bytes as a format string, applied to an event of every action.
+pub fn format(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let Ok(format) = Format::parse(text) else { return };
+    let mut batch = Batch::default();
+    for action in 0..22 {
+        batch.push(Record { action, bytes: 512, ..Record::default() }, &[0; 8]);
+    }
+    let options = events::Options { format: Some(format), ..events::Options::default() };
+    EventText::new(options).write(&batch, 0, &mut Vec::new());
+}
+
+/// Bytes as the files of a recording below `directory`, which holds one: first comes what
+/// `recording.json` is replaced by, then after a NUL a segment of the requests. A recording that
+/// does not open says why.
+pub fn recording(bytes: &[u8], directory: &Path) {
+    let at = bytes.iter().position(|byte| *byte == 0);
+    let (manifest, segment) = match at {
+        Some(at) => (&bytes[..at], Some(&bytes[at + 1..])),
+        None => (bytes, None),
+    };
+    let files = [
+        (directory.join("recording.json"), Some(manifest).filter(|json| !json.is_empty())),
+        (directory.join("requests/00000001.parquet"), segment),
+    ];
+    for (path, content) in &files {
+        let folder = path.parent().unwrap_or(directory);
+        let content = content.unwrap_or(b"{\"format\": 1}");
+        if std::fs::create_dir_all(folder).and_then(|()| std::fs::write(path, content)).is_err() {
+            return;
+        }
+    }
+    let (mut batch, mut names) = (source::Batch::default(), Names::new());
+    let Ok(mut reader) = Reader::open(directory) else { return };
+    while reader.fill(&mut batch, &mut names).is_ok_and(|progress| progress == Progress::More) {
+        batch.clear();
+    }
+}
