@@ -40,7 +40,7 @@ pub fn capture(bytes: &[u8]) {
         stages.finish();
         let (unmatched, all) = (stages.unmatched(), stages.all());
         assert!(unmatched.in_flight <= unmatched.open, "{unmatched:?} of {all:?}");
-        let written = text::write(&stages, &mut out)
+        let written = text::write(&stages, &text::name, &mut out)
             .and_then(|()| report::write(&mut btt, true, &mut out))
             .and_then(|()| report::write_ranges(&btt, &mut out))
             .and_then(|()| printed.summary.write(&mut out));

@@ -255,9 +255,11 @@ static __always_inline u32 find_file(struct bio *bio, struct wire_request *r, st
 		return FOUND_SWAP;
 	case END_IO_IOMAP_DIO:
 		return find_iomap_dio(private, r, direct);
+	case END_IO_BLKDEV_SIMPLE:
+		direct->waiter = (struct task_struct *)private;
+		return FOUND_RAW;
 	case END_IO_BLKDEV:
 	case END_IO_BLKDEV_ASYNC:
-	case END_IO_BLKDEV_SIMPLE:
 		return FOUND_RAW;
 	case END_IO_BTRFS:
 	case END_IO_BTRFS_WRITE:

@@ -151,6 +151,7 @@ impl Live {
 
     fn finish(&mut self, batch: &mut Batch, names: &mut Names) {
         let (decoder, at_end) = (&mut self.decoder, &self.at_end);
+        decoder.waits.end_ns = self.environment.end_ns;
         let mut unseen = 0;
         self.session.under_way(|record| {
             if at_end.has_ended(record) {
@@ -159,7 +160,6 @@ impl Live {
                 decoder.record(record, batch, names);
             }
         });
-        decoder.waits.end_ns = self.environment.end_ns;
         self.session.asleep(|record| {
             decoder.wait(record, batch, names);
         });

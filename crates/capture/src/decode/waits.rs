@@ -27,7 +27,7 @@ struct Served {
     request_id: u64,
     device: Name,
     span: Span,
-    /// Whether a kernel worker queued it, after a throttle let it go.
+    /// Whether a kernel worker queued it: for a reader, after a throttle let it go.
     held_back: bool,
 }
 
@@ -63,18 +63,17 @@ impl Waits {
 
     /// Takes note of a request, which may be what its thread waits for.
     pub(super) fn note(&mut self, request: &wire_request, row: &Request) {
-        if self.stacks.is_empty() || request.complete_ns == 0 {
+        // What is still under way is told at the end, and lasted until then at least.
+        let completed_ns = if request.complete_ns == 0 { self.end_ns } else { request.complete_ns };
+        if self.stacks.is_empty() || completed_ns == 0 {
             return;
         }
         let served = Served {
             request_id: row.request_id,
             device: row.device,
-            span: Span {
-                queued_ns: request.queue_ns,
-                issued_ns: request.issue_ns,
-                completed_ns: request.complete_ns,
-            },
-            held_back: request.flags & wire::REQUEST_WORKER_FOR != 0,
+            span: Span { queued_ns: request.queue_ns, issued_ns: request.issue_ns, completed_ns },
+            held_back: request.flags & (wire::REQUEST_WORKER_FOR | wire::REQUEST_KERNEL_THREAD)
+                != 0,
         };
         if self.ended_order.len() >= MOST_ENDED
             && let Some(oldest) = self.ended_order.pop_front()
@@ -170,6 +169,7 @@ impl Decoder {
             self.waits.elsewhere += 1;
             return Some(());
         };
+        let device = self.device_of(&wait, &served, names);
         let served = if class.is_for_requests() { served } else { Vec::new() };
         let spans: Vec<Span> = served.iter().map(|served| served.span).collect();
         let split = split(wait.start_ns, wait.wake_ns, wait.end_ns, &spans);
@@ -183,18 +183,29 @@ impl Decoder {
                 overlap_ns: overlap,
             });
         }
-        let held_back = served.iter().any(|served| served.held_back);
+        // Writeback and journals are queued by workers anyway.
+        let own = matches!(class, WaitClass::Device | WaitClass::PageRead | WaitClass::PageFault);
+        let held_back = own && served.iter().any(|served| served.held_back);
         let throttled = held_back && split.before_ns > split.rest_ns;
         let row = Wait {
             wait_id,
             class: if throttled { WaitClass::CgroupThrottle } else { class },
-            device: served.last().map(|served| served.device),
+            device,
             censored: outlasts || wait.flags & wire::WAIT_BEGUN_BEFORE != 0,
             stack_id: known.and_then(|known| known.stack_id),
             ..self.waiter(&wait, split)
         };
         batch.waits.push(row);
         Some(())
+    }
+
+    /// The device of its requests, else that of the file that its system call was given.
+    fn device_of(&self, wait: &wire_wait, served: &[Served], names: &mut Names) -> Option<Name> {
+        if let Some(served) = served.last() {
+            return Some(served.device);
+        }
+        let file = (wait.inode.address != 0).then_some(wait.inode.device)?;
+        self.devices.disk(file).map(|disk| names.intern(disk))
     }
 
     /// The row of a wait, as far as it is about the thread and the time.

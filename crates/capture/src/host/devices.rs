@@ -194,13 +194,26 @@ pub fn uppers(devices: &[Device]) -> FxHashMap<u32, String> {
 #[derive(Clone, Debug, Default)]
 pub struct DeviceNames {
     names: FxHashMap<u32, String>,
+    disks: FxHashMap<u32, String>,
 }
 
 impl DeviceNames {
     /// The names of `devices`.
     pub fn of(devices: &[Device]) -> DeviceNames {
         let entry = |device: &Device| (number(device.major, device.minor), device.name.clone());
-        DeviceNames { names: devices.iter().map(entry).collect() }
+        let disk = |device: &Device| {
+            let disk = device.partition_of.as_ref().unwrap_or(&device.name);
+            (number(device.major, device.minor), disk.clone())
+        };
+        DeviceNames {
+            names: devices.iter().map(entry).collect(),
+            disks: devices.iter().map(disk).collect(),
+        }
+    }
+
+    /// The whole disk that the device is or is a part of; `None` for one that is no disk.
+    pub fn disk(&self, device: u32) -> Option<&str> {
+        self.disks.get(&device).map(String::as_str)
     }
 
     /// The name of the device, or its number where the kernel knows none.

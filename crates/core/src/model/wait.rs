@@ -65,7 +65,7 @@ table! {
         container: Option<Name> [None] "The container or systemd unit derived from the cgroup.",
         syscall: Option<u32> [None] "The number of the system call that it was in; null in faults and in the kernel.",
         file: Option<Name> [None] "The file that the system call was given, where it was given one.",
-        device: Option<Name> [None] "The device of the request that it waited for.",
+        device: Option<Name> [None] "The whole disk of the request that it waited for, else of the file; null where neither is known.",
         stack_id: Option<u64> [None] "Its kernel stack, where one was taken.",
         user_stack_id: Option<u64> [None] "Its user stack, where one was taken.",
         waker_tid: Option<u32> [None] "The thread that woke it; null where a completion did.",

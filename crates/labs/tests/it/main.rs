@@ -26,6 +26,7 @@ mod records;
 mod signals;
 mod support;
 mod totals;
+mod waits;
 
 fn main() {
     let mut arguments = libtest_mimic::Arguments::from_args();
@@ -39,6 +40,7 @@ fn main() {
         metadata::tests(),
         hung::tests(),
         totals::tests(),
+        waits::tests(),
         bad_captures::tests(),
         bad_input::tests(),
         blktrace::tests(),

@@ -1,7 +1,7 @@
 //! A recording read back, and what holds for every recording.
 
 use iowhy_core::model::{
-    Environment, Name, Names, Operation, Origin, Request, RequestPart, Status,
+    Environment, Name, Names, Operation, Origin, Request, RequestPart, Status, Wait,
 };
 use iowhy_core::recording::Reader;
 use iowhy_core::source::{Batch, Progress, Source};
@@ -20,6 +20,7 @@ pub struct Recording {
     pub environment: Environment,
     pub requests: Vec<Request>,
     pub parts: Vec<RequestPart>,
+    pub waits: Vec<Wait>,
     names: Names,
 }
 
@@ -37,6 +38,7 @@ impl Recording {
             environment: reader.environment().clone(),
             requests: batch.requests,
             parts: batch.parts,
+            waits: batch.waits,
             names,
         })
     }

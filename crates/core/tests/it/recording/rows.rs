@@ -2,7 +2,7 @@
 
 use iowhy_core::model::sample::Scope;
 use iowhy_core::model::table::{Column, ColumnInfo, Columns, Kind, Scalar, Table};
-use iowhy_core::model::{Name, Names, Operation, Origin, Request, RequestPart, Status};
+use iowhy_core::model::{Name, Names, Operation, Origin, Request, RequestPart, Status, WaitClass};
 use iowhy_core::recording::TABLES;
 use iowhy_core::source::Batch;
 
@@ -39,6 +39,8 @@ pub fn batch(count: usize, random: &mut Random, names: &mut Names) -> Batch {
     let mut batch = Batch {
         requests: rows(count, random, names),
         parts: rows(2 * count, random, names),
+        waits: rows(count, random, names),
+        wait_requests: rows(count, random, names),
         processes: rows(count, random, names),
         stacks: rows(count, random, names),
         samples: rows(count, random, names),
@@ -99,6 +101,7 @@ fn value(info: &ColumnInfo, shape: usize, random: &mut Random, names: &mut Names
         ("status", _) => Status::ALL[random.below(Status::ALL.len())].to_raw(),
         ("operation", _) => Operation::ALL[random.below(Operation::ALL.len())].to_raw(),
         ("origin", _) => Origin::ALL[random.below(Origin::ALL.len())].to_raw(),
+        ("class", _) => WaitClass::ALL[random.below(WaitClass::ALL.len())].to_raw(),
         ("scope", _) => Scope::ALL[random.below(Scope::ALL.len())].to_raw(),
         ("error", _) => -few,
         (_, Kind::Flag) => few % 2,
@@ -123,6 +126,8 @@ pub fn shown(batch: &Batch, names: &Names) -> Vec<(&'static str, Vec<String>)> {
     let shown = vec![
         show(&batch.requests, names),
         show(&batch.parts, names),
+        show(&batch.waits, names),
+        show(&batch.wait_requests, names),
         show(&batch.samples, names),
         show(&batch.events, names),
         show(&batch.stacks, names),

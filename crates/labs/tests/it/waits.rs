@@ -1,0 +1,183 @@
+//! Where threads waited: the time agrees with what the program measured, and the class is the one that
+//! was made to happen.
+
+use crate::recording::Recording;
+use crate::support::{finish, iowhy, said, trial, watch};
+use iowhy_core::model::{Wait, WaitClass};
+use iowhy_labs::devices::{Backing, BlockDevice, Cgroup, FileSystem, Kind, Limit, LoopDevice};
+use iowhy_labs::fio::{self, Access, Engine, Job, Report};
+use iowhy_labs::scratch::Scratch;
+use iowhy_labs::{Result, machine, process};
+use libtest_mimic::Trial;
+use std::collections::BTreeMap;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+const MIB: u64 = 1 << 20;
+
+pub fn tests() -> Vec<Trial> {
+    vec![
+        trial("waits::throttled_in_a_cgroup", throttled),
+        trial("waits::fsync_ext4", || fsync(Kind::Ext4)),
+        trial("waits::fsync_xfs", || fsync(Kind::Xfs)),
+        trial("waits::page_cache_misses", buffered),
+        trial("waits::deep_queue_io_uring", || deep(Engine::IoUring)),
+        trial("waits::deep_queue_libaio", || deep(Engine::Libaio)),
+        trial("waits::standing_when_the_watch_begins", standing),
+        trial("waits::can_be_left_out", left_out),
+    ]
+}
+
+/// The waits of the program with that name; each one's parts are within it.
+fn waits_of<'a>(recording: &'a Recording, program: &str) -> Vec<&'a Wait> {
+    let own = recording.waits.iter().filter(|wait| recording.text(wait.process) == program);
+    let own: Vec<&Wait> = own.collect();
+    for wait in &own {
+        let parts = wait.device_ns + wait.queue_ns + wait.run_queue_ns;
+        assert!(parts <= wait.duration_ns, "{wait:?}");
+        assert!(wait.start_ns + wait.duration_ns <= recording.environment.end_ns, "{wait:?}");
+    }
+    own
+}
+
+/// Time by class, nanoseconds.
+fn by_class(waits: &[&Wait]) -> BTreeMap<&'static str, u64> {
+    let mut sums = BTreeMap::new();
+    for wait in waits {
+        let parts = wait.device_ns + wait.queue_ns + wait.run_queue_ns;
+        *sums.entry(WaitClass::Device.word()).or_default() += wait.device_ns;
+        *sums.entry(WaitClass::Queue.word()).or_default() += wait.queue_ns;
+        *sums.entry(WaitClass::RunQueue.word()).or_default() += wait.run_queue_ns;
+        *sums.entry(wait.class.word()).or_default() += wait.duration_ns - parts;
+    }
+    sums
+}
+
+fn time_in(sums: &BTreeMap<&'static str, u64>, class: WaitClass) -> u64 {
+    sums.get(class.word()).copied().unwrap_or(0)
+}
+
+/// At least 95 % of the time has a class.
+fn expect_explained(sums: &BTreeMap<&'static str, u64>) {
+    let all: u64 = sums.values().sum();
+    assert!(all > 0, "nobody waited");
+    assert!(time_in(sums, WaitClass::Unknown) * 20 <= all, "{sums:?}");
+}
+
+/// Block tools see requests of a millisecond; the program waits far longer for each.
+fn throttled() -> Result<()> {
+    let scratch = Scratch::new()?;
+    let device = LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?;
+    let cgroup = Cgroup::block(&scratch)?;
+    cgroup.limit(&device, Limit::ReadIops(100))?;
+    let report = scratch.fresh("fio.json");
+    let job = Job::strided(device.path(), Engine::Psync, Access::Read, 299, 4096);
+    let command = cgroup.inside(&job.command(&report)?);
+    let recording = watch(&device, &scratch.fresh("recording"), &command)?;
+    let waits = waits_of(&recording, "fio");
+    let sums = by_class(&waits);
+    expect_explained(&sums);
+    let blocked: u64 = sums.values().sum();
+    let throttled = time_in(&sums, WaitClass::CgroupThrottle);
+    assert!(throttled * 10 >= blocked * 9, "{sums:?}");
+    let latency = Report::read(&report)?.read.lat_ns;
+    let measured = latency.mean * latency.count as f64;
+    let off = (blocked as f64 - measured).abs() / measured;
+    assert!(off < 0.02, "{blocked} ns blocked, fio measured {measured} ns: {sums:?}");
+    Ok(())
+}
+
+fn fsync(kind: Kind) -> Result<()> {
+    let scratch = Scratch::new()?;
+    let device = LoopDevice::new(&scratch, Backing::Tmpfs, 512 * MIB)?;
+    let disk = FileSystem::new(&scratch, device, kind)?;
+    let file = fio::prepare(&disk.path().join("data"), 4 * MIB)?;
+    let job = Job::new(&file, Engine::Psync, Access::Write, 4096)
+        .with("size", (4 * MIB).to_string())
+        .with("fsync", "1");
+    let command = job.command(&scratch.fresh("fio.json"))?;
+    let recording = watch(disk.device(), &scratch.fresh("recording"), &command)?;
+    let waits = waits_of(&recording, "fio");
+    let sums = by_class(&waits);
+    expect_explained(&sums);
+    let committing = time_in(&sums, WaitClass::JournalCommit);
+    assert!(committing > 0, "{sums:?}");
+    let wanted = file.to_str().expect("tests name their files in UTF-8");
+    let named = waits.iter().filter(|wait| recording.text(wait.file) == wanted).count();
+    assert!(named * 10 >= waits.len() * 9, "{named} of {} know their file", waits.len());
+    Ok(())
+}
+
+fn buffered() -> Result<()> {
+    let scratch = Scratch::new()?;
+    let device = LoopDevice::new(&scratch, Backing::Tmpfs, 512 * MIB)?;
+    let disk = FileSystem::new(&scratch, device, Kind::Ext4)?;
+    let file = fio::prepare(&disk.path().join("data"), 64 * MIB)?;
+    disk.remount()?;
+    let job = Job::new(&file, Engine::Psync, Access::RandomRead, 4096)
+        .with("size", (64 * MIB).to_string())
+        .with("number_ios", "997");
+    let command = job.command(&scratch.fresh("fio.json"))?;
+    let recording = watch(disk.device(), &scratch.fresh("recording"), &command)?;
+    let waits = waits_of(&recording, "fio");
+    let sums = by_class(&waits);
+    expect_explained(&sums);
+    assert!(waits.iter().any(|wait| wait.class == WaitClass::PageRead), "{sums:?}");
+    assert!(time_in(&sums, WaitClass::Device) > 0, "{sums:?}");
+    Ok(())
+}
+
+/// Who waits for any of many sleeps interruptibly, and the kernel does not call it I/O.
+fn deep(engine: Engine) -> Result<()> {
+    let scratch = Scratch::new()?;
+    let device = LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?;
+    let cgroup = Cgroup::block(&scratch)?;
+    cgroup.limit(&device, Limit::ReadIops(400))?;
+    let job = Job::strided(device.path(), engine, Access::Read, 499, 4096).with("iodepth", "8");
+    let command = cgroup.inside(&job.command(&scratch.fresh("fio.json"))?);
+    let recording = watch(&device, &scratch.fresh("recording"), &command)?;
+    let sums = by_class(&waits_of(&recording, "fio"));
+    expect_explained(&sums);
+    let blocked: u64 = sums.values().sum();
+    assert!(blocked > 500_000_000, "{sums:?}");
+    Ok(())
+}
+
+/// A thread that hangs all the time makes no event at all.
+fn standing() -> Result<()> {
+    machine::need_bpf()?;
+    let scratch = Scratch::new()?;
+    let disk = LoopDevice::new(&scratch, Backing::Tmpfs, 256 * MIB)?;
+    let lower = FileSystem::new(&scratch, disk, Kind::Ext4)?;
+    let frozen = lower.freeze()?;
+    let mut touch = Command::new("touch");
+    touch.arg(lower.path().join("new")).stderr(Stdio::null());
+    let mut touch = touch.spawn().expect("touch can be started");
+    std::thread::sleep(Duration::from_secs(1));
+    let output = scratch.path().join("watched");
+    let mut record = iowhy(["record", "-t", "2", "-o"])?;
+    record.arg(&output);
+    let result = finish(record)?;
+    drop(frozen);
+    process::wait_or_kill(&mut touch, Duration::from_secs(10));
+    assert!(result.status.success(), "{}", said(&result));
+    let recording = Recording::open(&output)?;
+    let waits = waits_of(&recording, "touch");
+    assert_eq!(waits.len(), 1, "{waits:?}");
+    let wait = waits[0];
+    assert!(wait.censored && wait.duration_ns > 1_900_000_000, "{wait:?}");
+    assert_eq!(wait.class, WaitClass::FsLock, "{wait:?}");
+    Ok(())
+}
+
+fn left_out() -> Result<()> {
+    machine::need_bpf()?;
+    let scratch = Scratch::new()?;
+    let output = scratch.path().join("watched");
+    let mut record = iowhy(["record", "--no-waits", "-t", "1", "-o"])?;
+    record.arg(&output);
+    let result = finish(record)?;
+    assert!(result.status.success(), "{}", said(&result));
+    assert!(Recording::open(&output)?.waits.is_empty());
+    Ok(())
+}
