@@ -4,7 +4,7 @@
 
 use crate::analysis::{Summarizer, Summary};
 use crate::model::{Environment, Name, Names, Operation, Origin, Process, Request, RequestPart};
-use crate::model::{Stack, Status};
+use crate::model::{Stack, Status, Wait, WaitClass};
 use crate::source::{Batch, Scripted};
 
 /// When a scripted watch begins, CLOCK_MONOTONIC nanoseconds.
@@ -79,6 +79,41 @@ impl Script {
             container: Some(name(container)),
         };
         self.batch.processes.push(process);
+    }
+
+    /// Adds a wait of `process` of `ns` nanoseconds, of which `device_ns` and `run_queue_ns` have a
+    /// stage of their own; what is left is for `class`.
+    pub fn wait(
+        &mut self,
+        (pid, process): (u32, &str),
+        class: WaitClass,
+        ns: u64,
+        device_ns: u64,
+        run_queue_ns: u64,
+    ) {
+        let process = self.names.intern(process);
+        self.batch.waits.push(Wait {
+            wait_id: self.batch.waits.len() as u64 + 1,
+            start_ns: START_NS,
+            duration_ns: ns,
+            censored: false,
+            class,
+            device_ns,
+            queue_ns: 0,
+            run_queue_ns,
+            pid,
+            tid: pid,
+            process: Some(process),
+            kernel_thread: false,
+            cgroup: None,
+            container: None,
+            syscall: None,
+            file: None,
+            device: None,
+            stack_id: None,
+            user_stack_id: None,
+            waker_tid: None,
+        });
     }
 
     /// The rows in batches of `size` requests, without the texts, which stay in `names`.

@@ -1,7 +1,7 @@
 //! Watches written by hand, as somebody on call meets them.
 
 use iowhy_core::model::environment::{Cost, Device};
-use iowhy_core::model::{Operation, Origin, Status};
+use iowhy_core::model::{Operation, Origin, Status, WaitClass};
 use iowhy_core::script::Script;
 use std::collections::BTreeMap;
 
@@ -48,6 +48,11 @@ pub fn dice() -> Dice {
 /// A disk usage monitor walks over inodes while a database commits and pages are written back.
 pub fn jenkins() -> Script {
     let mut script = Script::new(10);
+    let (java, cat, logger) = ((30603, "java"), (811, "cat"), (702, "rsyslogd"));
+    script.wait(java, WaitClass::Device, 9_602_000_000, 9_600_000_000, 1_500_000);
+    script.wait(cat, WaitClass::PageRead, 4_100_000_000, 230_000_000, 400_000);
+    script.wait(logger, WaitClass::JournalCommit, 310_000_000, 0, 0);
+    script.wait(logger, WaitClass::Unknown, 120_000_000, 0, 0);
     let environment = &mut script.environment;
     environment.devices = vec![
         disk("xvdj", "none [mq-deadline] kyber", "Elastic Block Store"),

@@ -208,3 +208,41 @@ pub struct ProcessLedger {
     /// The same time by class.
     pub classes: Vec<(&'static str, u64)>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::script::Script;
+
+    #[test]
+    fn classes_add_up_to_the_waits() {
+        let mut script = Script::new(10);
+        script.wait((7, "cat"), WaitClass::PageRead, 100, 60, 15);
+        script.wait((7, "cat"), WaitClass::Unknown, 40, 0, 0);
+        script.wait((8, "dd"), WaitClass::DirtyThrottle, 500, 0, 100);
+        let ledger = script.summary().ledger.expect("there are waits");
+        assert_eq!(ledger.blocked_ns, 640);
+        assert_eq!(ledger.classes.iter().map(|row| row.time_ns).sum::<u64>(), 640);
+        assert_eq!(ledger.classes[0].class, "dirty_throttle");
+        assert_eq!(ledger.classes[0].most[0].process, "dd");
+        assert_eq!(ledger.explained_share, Some(600.0 / 640.0));
+        let cat = &ledger.processes[1];
+        assert_eq!((cat.pid, cat.time_ns, cat.waits), (7, 140, 2));
+        assert_eq!(cat.classes.iter().map(|(_, time)| time).sum::<u64>(), 140);
+    }
+
+    #[test]
+    fn threads_of_the_kernel_are_kept_apart() {
+        let mut script = Script::new(10);
+        script.wait((9, "kworker/0:1"), WaitClass::Tag, 100, 0, 0);
+        script.batch.waits[0].kernel_thread = true;
+        let ledger = script.summary().ledger.expect("there is a wait");
+        assert_eq!((ledger.blocked_ns, ledger.kernel_threads_ns), (0, 100));
+        assert_eq!(ledger.explained_share, None);
+    }
+
+    #[test]
+    fn a_source_without_waits_has_no_ledger() {
+        assert_eq!(Script::new(10).summary().ledger, None);
+    }
+}
