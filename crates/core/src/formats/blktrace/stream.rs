@@ -72,7 +72,7 @@ fn is_text(bytes: &[u8]) -> bool {
 }
 
 /// A stream that is being read.
-pub(super) struct Stream {
+pub(crate) struct Stream {
     file: Arc<str>,
     reader: Reader,
     /// The CPU that the file's name states.
@@ -148,6 +148,15 @@ impl Stream {
             if self.ended || self.ready > 0 {
                 break;
             }
+        }
+    }
+
+    /// Hands out everything as it stands in the stream, unchecked.
+    pub(crate) fn each_batch(&mut self, mut each: impl FnMut(&Batch)) {
+        let mut batch = Batch::default();
+        while self.reader.read(&mut batch, AHEAD).unwrap_or(false) {
+            each(&batch);
+            batch.clear();
         }
     }
 
