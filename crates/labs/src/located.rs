@@ -36,6 +36,8 @@ pub fn debugfs(device: &Path, blocks: &[u64]) -> Result<Debugfs> {
             names.entry(inode).or_default().insert(path.replacen("//", "/", 1));
         }
     }
+    // The root directory has no name that ncheck could tell.
+    names.insert(2, BTreeSet::from(["/".to_owned()]));
     let owner = |(block, inode)| (block, (inode, names.get(&inode).cloned().unwrap_or_default()));
     Ok(Debugfs { owners: inodes.into_iter().map(owner).collect(), took: [icheck, ncheck] })
 }

@@ -214,10 +214,12 @@ impl Import {
         losses.add("stale", unmatched.stale, "requests whose end was lost, left out", true);
         losses.add("open", unmatched.given_up, "requests given up: too many were open", true);
         let devices = unmatched.devices;
-        losses.add("devices", devices, "events of more devices than are told apart", true);
+        losses.add("devices", devices, DEVICES, false);
     }
 }
 
+const DEVICES: &str =
+    "events are of devices beyond the first 1024, whose requests have numbers and no device name";
 const UNFINISHED: &str = "requests that were issued but never completed, though no other took as \
     long: a CPU's file is missing, or events were lost";
 

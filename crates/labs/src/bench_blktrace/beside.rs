@@ -20,6 +20,8 @@ struct Case {
     reference: Option<PathBuf>,
     /// Whether blkparse reads it as it stands.
     text: bool,
+    /// Whether btt has anything to report.
+    figures: bool,
     note: &'static str,
 }
 
@@ -40,7 +42,7 @@ pub fn table(memory: &Path, traces: &Path) -> Result<String> {
         let work = memory.join("compared");
         fs::create_dir_all(&work).context(|| format!("make {}", work.display()))?;
         let text = if case.text { case.text(&work)? } else { "–".to_owned() };
-        let figures = case.figures(&work)?;
+        let figures = if case.figures { case.figures(&work)? } else { "–".to_owned() };
         // Writing to a string cannot fail.
         let _ = writeln!(page, "| {} | {text} | {figures} | {} |", case.title, case.note);
         fs::remove_dir_all(&work).context(|| format!("remove {}", work.display()))?;
@@ -72,6 +74,7 @@ fn generated(memory: &Path) -> Result<Vec<Case>> {
             names: (0..base.devices).map(captures::device_name).collect(),
             reference: None,
             text: true,
+            figures: true,
             note,
         });
     }
@@ -86,6 +89,7 @@ fn real(memory: &Path, traces: &Path) -> Result<Vec<Case>> {
         names: vec![name.to_owned()],
         reference: Some(traces.join(folder).join("ref.btt-1.3.0.txt")),
         text: true,
+        figures: true,
         note,
     };
     let mut cases = vec![
@@ -142,6 +146,7 @@ fn renamed(memory: &Path, traces: &Path) -> Result<Case> {
         names: vec!["sample".to_owned()],
         reference: Some(source.join("ref.btt-1.3.0.txt")),
         text: true,
+        figures: true,
         note: "",
     })
 }

@@ -175,6 +175,8 @@ fn libraries_do_not_print() -> Result<()> {
     for (name, text) in sources(".rs")? {
         let library = ["core/src/", "capture/src/", "views/src/"];
         if library.iter().any(|prefix| name.starts_with(prefix)) {
+            // What another program wrote is a field, not this program's terminal.
+            let text = text.replace("output.stdout", "").replace("output.stderr", "");
             found.extend(uses(&text, &name, &["stdout", "stderr", "println", "eprintln"]));
         }
     }

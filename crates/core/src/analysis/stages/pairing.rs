@@ -14,8 +14,10 @@ use crate::formats::blktrace::{Batch, Record};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 
-/// Devices that are told apart; events of more are left out and counted.
+/// Devices that are told apart; the figures of more are lumped together, and their events counted.
 pub const MAX_DEVICES: usize = 1024;
+/// The number that stands for all devices beyond [`MAX_DEVICES`].
+pub const OTHER_DEVICES: u32 = u32::MAX;
 /// Flushes that may be open on one device.
 const MAX_FLUSHES: usize = 1024;
 /// Remaps whose lower bio has not been queued yet.
@@ -113,37 +115,44 @@ impl Pairer {
     }
 
     #[inline]
-    pub(super) fn device(&mut self, number: u32) -> Option<u32> {
+    pub(super) fn device(&mut self, number: u32) -> u32 {
         match self.last_device {
-            Some((known, index)) if known == number => Some(index),
+            Some((known, index)) if known == number => index,
             _ => self.other_device(number),
         }
     }
 
-    fn other_device(&mut self, number: u32) -> Option<u32> {
+    fn other_device(&mut self, number: u32) -> u32 {
         let next = self.numbers.len() as u32;
         let index = match self.devices.get(&number) {
             Some(index) => *index,
             None if self.numbers.len() >= MAX_DEVICES => {
                 self.unmatched.devices += 1;
-                return None;
+                if self.numbers.len() == MAX_DEVICES {
+                    self.add_device(OTHER_DEVICES);
+                }
+                return MAX_DEVICES as u32;
             }
             None => {
                 self.devices.insert(number, next);
-                self.numbers.push(number);
-                self.last_queue.push(None);
-                self.flushes.push(VecDeque::new());
+                self.add_device(number);
                 next
             }
         };
         self.last_device = Some((number, index));
-        Some(index)
+        index
+    }
+
+    fn add_device(&mut self, number: u32) {
+        self.numbers.push(number);
+        self.last_queue.push(None);
+        self.flushes.push(VecDeque::new());
     }
 
     #[inline]
     fn event(&mut self, batch: &Batch, record: &Record, sink: &mut impl Sink) {
         let Some(action) = record.kind() else { return };
-        let Some(device) = self.device(record.device) else { return };
+        let device = self.device(record.device);
         match action {
             Action::Queue => self.queue(device, record, sink),
             Action::GetRequest => self.get_request(device, record),
@@ -153,7 +162,7 @@ impl Pairer {
             Action::Complete => self.complete(device, record, sink),
             Action::Split => {
                 if let Some(at) = batch.number(record) {
-                    self.split(device, record.sector, at);
+                    self.split(record.device, record.sector, at);
                 }
             }
             Action::Remap => self.remap(batch, record),
@@ -172,7 +181,8 @@ impl Pairer {
 
     #[inline]
     fn queue(&mut self, device: u32, record: &Record, sink: &mut impl Sink) {
-        let since = self.last_queue.get_mut(device as usize).and_then(|q| q.replace(record.time));
+        let last = self.last_queue.get_mut(device as usize).filter(|_| device < MAX_DEVICES as u32);
+        let since = last.and_then(|last| last.replace(record.time));
         sink.queued(device, record, since);
         let mut slot = self.open(device, record);
         slot.queued = record.time;
@@ -200,8 +210,8 @@ impl Pairer {
     fn get_request(&mut self, device: u32, record: &Record) {
         let waits = |slot: &Slot| slot.state == State::Queued && slot.got == NEVER;
         let link = match record.bytes {
-            0 => self.find_flush(device, waits),
-            _ => self.slots.find(device, record.sector, waits),
+            0 => self.find_flush(device, record, waits),
+            _ => self.slots.find(record.device, record.sector, waits),
         };
         if let Some(slot) = self.slots.get_mut(link) {
             slot.got = record.time;
@@ -209,9 +219,9 @@ impl Pairer {
     }
 
     fn merge(&mut self, device: u32, record: &Record, sink: &mut impl Sink) {
-        let link = self
-            .slots
-            .find(device, record.sector, |slot| slot.state == State::Queued && slot.got == NEVER);
+        let link = self.slots.find(record.device, record.sector, |slot| {
+            slot.state == State::Queued && slot.got == NEVER
+        });
         if let Some(slot) = self.slots.get_mut(link) {
             slot.state = State::Merged;
             sink.merged(device, slot, record.time);
@@ -221,8 +231,8 @@ impl Pairer {
     fn insert(&mut self, device: u32, record: &Record) {
         let waits = |slot: &Slot| slot.state != State::Issued;
         let link = match record.bytes {
-            0 => self.find_flush(device, waits),
-            _ => self.slots.find(device, record.sector, waits),
+            0 => self.find_flush(device, record, waits),
+            _ => self.slots.find(record.device, record.sector, waits),
         };
         if let Some(slot) = self.slots.get_mut(link) {
             slot.inserted = record.time;
@@ -240,7 +250,7 @@ impl Pairer {
             return self.issue_flush(device, record);
         }
         let waits = |slot: &Slot| slot.state != State::Issued;
-        let mut link = self.slots.find(device, record.sector, waits);
+        let mut link = self.slots.find(record.device, record.sector, waits);
         if link == NONE {
             let slot = self.open(device, record);
             link = self.add(slot);
@@ -262,7 +272,7 @@ impl Pairer {
         if slot.bytes == record.bytes {
             return;
         }
-        let (own, device, end) = (slot.id, slot.device, record.end());
+        let (own, device, end) = (slot.id, slot.number, record.end());
         if slot.bytes > record.bytes {
             self.split(device, record.sector, end);
             return;
@@ -282,7 +292,7 @@ impl Pairer {
         }
     }
 
-    /// Cuts the bio that starts at `sector` in two at `at`.
+    /// Cuts the bio of device number `device` that starts at `sector` in two at `at`.
     fn split(&mut self, device: u32, sector: u64, at: u64) {
         let link = self.slots.find(device, sector, |slot| {
             slot.state != State::Issued && slot.sector < at && at < slot.end()
@@ -301,8 +311,8 @@ impl Pairer {
     fn requeue(&mut self, device: u32, record: &Record) {
         let issued = |slot: &Slot| slot.state == State::Issued;
         let link = match record.bytes {
-            0 => self.find_flush(device, issued),
-            _ => self.slots.find(device, record.sector, issued),
+            0 => self.find_flush(device, record, issued),
+            _ => self.slots.find(record.device, record.sector, issued),
         };
         if let Some(slot) = self.slots.get_mut(link) {
             slot.state = State::Queued;
@@ -317,10 +327,10 @@ impl Pairer {
             return self.complete_flush(device, record, sink);
         }
         let issued = |slot: &Slot| slot.state == State::Issued && slot.remaining >= record.bytes;
-        let mut link = self.slots.find(device, record.sector, issued);
+        let mut link = self.slots.find(record.device, record.sector, issued);
         if link == NONE {
             // No issue: a device without requests, or an event that was lost.
-            link = self.slots.find(device, record.sector, |slot| {
+            link = self.slots.find(record.device, record.sector, |slot| {
                 slot.state == State::Queued && slot.bytes <= record.bytes
             });
             if link == NONE {
@@ -362,7 +372,7 @@ impl Pairer {
         let Some(remap) = batch.remap(record) else { return };
         let moved = self.remaps.remove(&(remap.from_device, remap.from_sector));
         let parent = moved.or_else(|| {
-            let upper = *self.devices.get(&remap.from_device)?;
+            let upper = remap.from_device;
             let link = self.slots.find(upper, remap.from_sector, |slot| slot.queued != NEVER);
             self.slots.get(link).map(|slot| slot.id)
         });
@@ -374,10 +384,11 @@ impl Pairer {
         }
     }
 
-    fn find_flush(&self, device: u32, accept: impl Fn(&Slot) -> bool) -> Link {
+    fn find_flush(&self, device: u32, record: &Record, accept: impl Fn(&Slot) -> bool) -> Link {
         let flushes = self.flushes.get(device as usize);
         let mut open = flushes.into_iter().flatten();
-        let found = open.find(|link| self.slots.get(**link).is_some_and(&accept));
+        let accept = |slot: &Slot| slot.number == record.device && accept(slot);
+        let found = open.find(|link| self.slots.get(**link).is_some_and(accept));
         found.copied().unwrap_or(NONE)
     }
 
@@ -395,7 +406,7 @@ impl Pairer {
     }
 
     fn issue_flush(&mut self, device: u32, record: &Record) {
-        let mut link = self.find_flush(device, |slot| slot.state != State::Issued);
+        let mut link = self.find_flush(device, record, |slot| slot.state != State::Issued);
         if link == NONE {
             let slot = self.open(device, record);
             link = self.push_flush(device, slot);
@@ -410,9 +421,10 @@ impl Pairer {
     /// gone, or a bio that never was issued by itself.
     fn complete_flush(&mut self, device: u32, record: &Record, sink: &mut impl Sink) {
         let request = record.categories & category::FLUSH != 0;
-        let mut link = self.find_flush(device, |slot| slot.state == State::Issued && request);
+        let mut link =
+            self.find_flush(device, record, |slot| slot.state == State::Issued && request);
         if link == NONE {
-            link = self.find_flush(device, |slot| slot.state != State::Issued);
+            link = self.find_flush(device, record, |slot| slot.state != State::Issued);
         }
         if link == NONE {
             self.unmatched.flushes += u64::from(request);

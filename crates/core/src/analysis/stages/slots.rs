@@ -151,7 +151,7 @@ impl Slots {
         self.list.len() - self.free.len() + 2 >= Self::MAX
     }
 
-    /// The youngest slot at `sector` that `accept` takes, else [`NONE`]. The youngest, because
+    /// The youngest slot of device number `device` at `sector` that `accept` takes, else [`NONE`]. The youngest, because
     /// what is older and still there has often lost its completion.
     #[inline]
     pub fn find(&self, device: u32, sector: u64, accept: impl Fn(&Slot) -> bool) -> Link {
@@ -168,7 +168,7 @@ impl Slots {
     #[inline]
     fn first(&self, device: u32, sector: u64) -> Option<Link> {
         self.table.find(hash(device, sector), |link| {
-            self.get(link).is_some_and(|slot| slot.key == sector && slot.device == device)
+            self.get(link).is_some_and(|slot| slot.key == sector && slot.number == device)
         })
     }
 
@@ -200,7 +200,7 @@ impl Slots {
     #[inline]
     fn enter(&mut self, link: Link) -> bool {
         let Some(slot) = self.get(link) else { return false };
-        let (device, key) = (slot.device, slot.key);
+        let (device, key) = (slot.number, slot.key);
         let first = self.first(device, key);
         match first {
             None => self.table.insert(hash(device, key), link),
@@ -229,8 +229,8 @@ impl Slots {
     /// Takes `link` out of the table; what stands at the same sector stays.
     fn unlink(&mut self, link: Link) {
         let Some(slot) = self.get(link) else { return };
-        let (hash, same) = (hash(slot.device, slot.key), slot.same);
-        let first = self.first(slot.device, slot.key);
+        let (hash, same) = (hash(slot.number, slot.key), slot.same);
+        let first = self.first(slot.number, slot.key);
         match first {
             Some(first) if first == link => match same {
                 NONE => self.table.remove(hash, link),
@@ -399,7 +399,7 @@ impl Slots {
             else {
                 continue;
             };
-            if self.find(slot.device, slot.key, |other| other.id == slot.id) == link {
+            if self.find(slot.number, slot.key, |other| other.id == slot.id) == link {
                 self.unlink(link);
                 self.free_all(link);
                 given_up += 1;

@@ -7,7 +7,7 @@
 mod requests;
 
 use super::btt::figures::{Average, Live};
-use super::pairing::{Done, Pairer, Sink, Unmatched};
+use super::pairing::{Done, MAX_DEVICES, OTHER_DEVICES, Pairer, Sink, Unmatched};
 use super::slots::{NEVER, Slot};
 use crate::formats::blktrace::action::{Action, category, notify};
 use crate::formats::blktrace::{Batch, Record};
@@ -207,7 +207,7 @@ pub struct Plugs {
 /// What is known of a device.
 #[derive(Clone, Debug)]
 pub struct DeviceStages {
-    /// `major << 20 | minor`.
+    /// `major << 20 | minor`, or [`OTHER_DEVICES`].
     pub number: u32,
     /// Its stages.
     pub stages: StageSet,
@@ -366,7 +366,9 @@ impl Figures {
     fn device(&mut self, index: u32, record: &Record) -> Option<&mut DeviceStages> {
         while self.devices.len() <= index as usize {
             let histograms = self.devices.len() < self.histograms;
-            self.devices.push(DeviceStages::new(record, histograms));
+            let lumped = self.devices.len() >= MAX_DEVICES;
+            let number = if lumped { OTHER_DEVICES } else { record.device };
+            self.devices.push(DeviceStages::new(number, record, histograms));
         }
         let device = self.devices.get_mut(index as usize)?;
         device.last = device.last.max(record.time);
@@ -382,11 +384,11 @@ impl Figures {
 }
 
 impl DeviceStages {
-    fn new(record: &Record, histograms: bool) -> DeviceStages {
+    fn new(number: u32, record: &Record, histograms: bool) -> DeviceStages {
         let distances =
             || Distances { far: StageSet::new(histograms).0[0].clone(), ..Distances::default() };
         DeviceStages {
-            number: record.device,
+            number,
             stages: StageSet::new(histograms),
             reads: Volume::default(),
             writes: Volume::default(),

@@ -10,10 +10,10 @@ pub struct Table {
     len: usize,
 }
 
-/// The hash of a device's place and a sector.
+/// The hash of a device's number and a sector.
 #[inline]
 pub const fn hash(device: u32, sector: u64) -> u32 {
-    let mixed = (sector ^ ((device as u64) << 48)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mixed = (sector ^ ((device as u64) << 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> 32) as u32
 }
 

@@ -1,5 +1,6 @@
 //! The stage analysis as text: iowhy's own figures, unmatched events beside every latency.
 
+use super::pairing::OTHER_DEVICES;
 use super::statistics::{
     DeviceStages, Distances, Measured, OTHER_PROCESSES, Stage, StageSet, Stages,
 };
@@ -33,8 +34,11 @@ pub fn write(stages: &Stages, name: Naming<'_>, out: &mut dyn Write) -> io::Resu
     periods(devices, name, out)
 }
 
-/// `major,minor`.
+/// `major,minor`, or `others` for all that are not told apart.
 pub fn name(device: u32) -> String {
+    if device == OTHER_DEVICES {
+        return "others".to_owned();
+    }
     format!("{},{}", device >> 20, device & 0xf_ffff)
 }
 
@@ -79,7 +83,10 @@ fn unmatched(stages: &Stages, out: &mut dyn Write) -> io::Result<()> {
         (unmatched.in_flight, "of these were at the device"),
         (unmatched.given_up, "open bios were given up: more were open than iowhy keeps"),
         (unmatched.flushes, "flushes completed without an issue"),
-        (unmatched.devices, "events are of more devices than iowhy tells apart, and were left out"),
+        (
+            unmatched.devices,
+            "events are of devices beyond the first 1024, which are lumped together as others",
+        ),
     ];
     for (count, meaning) in lines.iter().filter(|(count, _)| *count > 0) {
         writeln!(out, "{count} {meaning}")?;

@@ -173,6 +173,11 @@ impl Capture {
         self.streams.iter().all(|stream| stream.cpu.is_none())
     }
 
+    /// The streams, for who needs no order between them.
+    pub(crate) fn into_streams(self) -> Vec<Stream> {
+        self.streams
+    }
+
     /// What is wrong with the capture, complete once [`Capture::fill`] has returned false.
     pub fn warnings(&self) -> &Warnings {
         &self.warnings

@@ -6,6 +6,7 @@ use super::reader::RecordReader;
 use super::record::{Batch, MAGIC, Record};
 use super::warning::{Kind, Warnings};
 use crate::formats::text_events::TextReader;
+use rustc_hash::FxHashMap;
 use std::io::{self, BufReader, Cursor, Read};
 use std::sync::Arc;
 
@@ -72,7 +73,7 @@ fn is_text(bytes: &[u8]) -> bool {
 }
 
 /// A stream that is being read.
-pub(super) struct Stream {
+pub(crate) struct Stream {
     file: Arc<str>,
     reader: Reader,
     /// The CPU that the file's name states.
@@ -96,8 +97,10 @@ struct Checks {
     foreign: u64,
     unknown: u64,
     gaps: u64,
-    /// Last sequence number by (device, CPU); few in number, the last used first.
-    sequences: Vec<(u32, u32, u32)>,
+    /// The device and CPU of the last record, and its sequence number.
+    current: Option<((u32, u32), u32)>,
+    /// The last sequence number of the others.
+    sequences: FxHashMap<(u32, u32), u32>,
 }
 
 impl Stream {
@@ -148,6 +151,15 @@ impl Stream {
             if self.ended || self.ready > 0 {
                 break;
             }
+        }
+    }
+
+    /// Hands out everything as it stands in the stream, unchecked.
+    pub(crate) fn each_batch(&mut self, mut each: impl FnMut(&Batch)) {
+        let mut batch = Batch::default();
+        while self.reader.read(&mut batch, AHEAD).unwrap_or(false) {
+            each(&batch);
+            batch.clear();
         }
     }
 
@@ -261,9 +273,9 @@ impl Checks {
             self.last_time = record.time;
         }
         self.unknown += u64::from(record.kind().is_none());
-        match self.sequences.first_mut() {
-            Some((device, cpu, last)) if *device == record.device && *cpu == record.cpu => {
-                self.gaps += u64::from(record.sequence.saturating_sub(*last).saturating_sub(1));
+        match &mut self.current {
+            Some((key, last)) if *key == (record.device, record.cpu) => {
+                self.gaps += gap(*last, record.sequence);
                 *last = record.sequence;
             }
             _ => self.other(record),
@@ -272,22 +284,20 @@ impl Checks {
 
     /// Another device or CPU than the last record's.
     fn other(&mut self, record: &Record) {
-        const KEPT: usize = 4096;
+        const KEPT: usize = 16 << 10;
         let key = (record.device, record.cpu);
-        match self.sequences.iter().position(|(device, cpu, _)| (*device, *cpu) == key) {
-            Some(at) => {
-                self.sequences.swap(0, at);
-                if let Some((_, _, last)) = self.sequences.first_mut() {
-                    self.gaps += u64::from(record.sequence.saturating_sub(*last).saturating_sub(1));
-                    *last = record.sequence;
-                }
-            }
-            None if self.sequences.len() < KEPT => {
-                self.sequences.push((key.0, key.1, record.sequence));
-                let last = self.sequences.len() - 1;
-                self.sequences.swap(0, last);
-            }
-            None => {}
+        if let Some((old, last)) = self.current.replace((key, record.sequence))
+            && (self.sequences.len() < KEPT || self.sequences.contains_key(&old))
+        {
+            self.sequences.insert(old, last);
+        }
+        if let Some(last) = self.sequences.get(&key) {
+            self.gaps += gap(*last, record.sequence);
         }
     }
+}
+
+/// How many numbers are missing between the two.
+fn gap(last: u32, next: u32) -> u64 {
+    u64::from(next.saturating_sub(last).saturating_sub(1))
 }

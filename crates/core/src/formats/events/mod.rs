@@ -22,6 +22,8 @@ pub mod summary;
 use crate::formats::blktrace::{Batch, Capture, Record, action::notify};
 use format::Format;
 use rustc_hash::FxHashMap;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 use steps::{Clock, Steps};
 use summary::Summary;
 
@@ -70,6 +72,31 @@ impl ShortName {
     }
 }
 
+/// Names with the time at which they were told.
+type Told = FxHashMap<u32, (u64, ShortName)>;
+
+/// Keeps the names that the records of `batch` tell.
+fn tell(told: &mut Told, batch: &Batch) {
+    for record in batch.records.iter().filter(|record| record.is_notify()) {
+        if record.action == notify::PROCESS {
+            let name = ShortName::new(batch.process_name(record));
+            keep_earliest(told, record.pid, (record.time, name));
+        }
+    }
+}
+
+fn keep_earliest(told: &mut Told, pid: u32, new: (u64, ShortName)) {
+    let full = told.len() >= ProcessNames::MAX;
+    match told.get_mut(&pid) {
+        Some(old) if new.0 < old.0 => *old = new,
+        Some(_) => {}
+        None if full => {}
+        None => {
+            told.insert(pid, new);
+        }
+    }
+}
+
 impl ProcessNames {
     const MAX: usize = 128 << 10;
 
@@ -108,13 +135,30 @@ impl ProcessNames {
     }
 
     /// Reads all of `capture` for the names that it tells: names come later in time than their
-    /// process's first event on another CPU.
-    pub fn of(mut capture: Capture) -> ProcessNames {
-        let (mut names, mut batch) = (ProcessNames::default(), Batch::default());
-        while capture.fill(&mut batch) {
-            batch.records.iter().for_each(|record| names.see(&batch, record));
+    /// process's first event on another CPU. Of several names of a number the earliest stands.
+    pub fn of(capture: Capture) -> ProcessNames {
+        let streams = Mutex::new(capture.into_streams());
+        let next = || streams.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let work = || {
+            let mut told = Told::default();
+            while let Some(mut stream) = next() {
+                stream.each_batch(|batch| tell(&mut told, batch));
+            }
+            told
+        };
+        let workers = thread::available_parallelism().map_or(1, usize::from);
+        let parts: Vec<Told> = thread::scope(|scope| {
+            let workers: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+            let join = |worker: thread::ScopedJoinHandle<'_, Told>| {
+                worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
+            workers.into_iter().map(join).collect()
+        });
+        let mut all = Told::default();
+        for (pid, told) in parts.into_iter().flatten() {
+            keep_earliest(&mut all, pid, told);
         }
-        names
+        ProcessNames { names: all.into_iter().map(|(pid, (_, name))| (pid, name)).collect() }
     }
 
     /// The name of `pid`, where one is known.

@@ -91,6 +91,26 @@ fn stages_equal_btt() {
     }
 }
 
+/// When something was queued, completed, at the device: what btt writes into its .dat file.
+#[test]
+fn ranges_equal_btts() {
+    if !installed(&["blkparse", "btt"]) {
+        return;
+    }
+    for mix in [Mix::Unsplit, Mix::Plain, Mix::BioOnly] {
+        let generated = Generated::new(Settings { mix, events: 60_000, ..Settings::default() });
+        let dump = dump(generated.path(), &names(&generated));
+        btt(&dump, &["-A"]);
+        let theirs = std::fs::read_to_string(dump.with_file_name("btt.dat")).unwrap();
+        let mut analysis = Btt::default();
+        let capture = open(&generated.prefixes(), Order::Blkparse);
+        pipeline::run(capture, |start, batch| analysis.take(batch, start.genesis));
+        let mut ours = Vec::new();
+        report::write_ranges(&analysis, &mut ours).unwrap();
+        same_lines(&String::from_utf8_lossy(&ours), &theirs);
+    }
+}
+
 /// btt 1.2.0 looks a split part's G up in the range of the stale whole and counts it twice; 1.3.0
 /// wants the exact start. Everything else of its report is the same.
 #[test]

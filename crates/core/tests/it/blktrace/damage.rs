@@ -1,6 +1,8 @@
 //! Damaged, foreign and odd captures: read as far as they go, each loss counted.
 
 use super::*;
+use iowhy_core::analysis::stages::Stage;
+use iowhy_core::analysis::stages::pairing::{MAX_DEVICES, OTHER_DEVICES};
 use iowhy_core::formats::blktrace::action::{CGROUP_FLAG, category as c, notify};
 use iowhy_core::formats::blktrace::{Action, Kind, encode};
 use std::fs;
@@ -197,16 +199,38 @@ fn a_pipe_of_interleaved_cpus_comes_in_order() {
     assert_eq!(times.len(), events);
 }
 
+/// What is lumped together is still paired by its own device.
+#[test]
+fn devices_that_are_lumped_are_not_mixed_up() {
+    let mut batch = Batch::default();
+    let all = MAX_DEVICES as u32 + 3;
+    for action in [Action::Queue, Action::Issue, Action::Complete] {
+        for device in 0..all {
+            let time = u64::from(device) + 1_000_000 * action as u64;
+            batch
+                .push(Record { device, action: action as u16, bytes: 4096, ..event(time, 1) }, &[]);
+        }
+    }
+    let mut stages = iowhy_core::analysis::stages::Stages::default();
+    stages.take(&batch, 0);
+    stages.finish();
+    assert_eq!(stages.unmatched().open + stages.unmatched().completions, 0);
+    let others = stages.devices()[MAX_DEVICES].stages.get(Stage::D2c).average;
+    assert_eq!((others.count, others.min, others.max), (3, 1_000_000, 1_000_000));
+}
+
 #[test]
 fn a_million_devices_cost_bounded_memory() {
     let records =
-        (0..300_000u32).map(|n| bytes(&Record { device: n, ..event(n.into(), 1) }, &[], 7));
+        (0..1_000_000u32).map(|n| bytes(&Record { device: n, ..event(n.into(), 1) }, &[], 7));
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.blktrace.0");
     fs::write(&path, records.collect::<Vec<_>>().concat()).unwrap();
     let stages = stages(std::slice::from_ref(&path));
-    assert_eq!(stages.devices().len(), iowhy_core::analysis::stages::pairing::MAX_DEVICES);
-    assert!(stages.unmatched().devices > 0);
+    assert_eq!(stages.devices().len(), MAX_DEVICES + 1);
+    let others = &stages.devices()[MAX_DEVICES];
+    assert_eq!((others.number, others.queued), (OTHER_DEVICES, 1_000_000 - MAX_DEVICES as u64));
+    assert_eq!(stages.unmatched().devices, others.queued);
     assert!(our_btt(&[path], false).len() < 10_000_000);
 }
 

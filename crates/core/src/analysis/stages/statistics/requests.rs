@@ -32,7 +32,7 @@ impl Stages {
 
     fn take_request(&mut self, request: &Request, names: &Names) {
         let number = (request.major << 20) | (request.minor & 0xf_ffff);
-        let Some(device) = self.pairer.device(number) else { return };
+        let device = self.pairer.device(number);
         let record = Record {
             time: request.start_ns,
             sector: request.sector,
