@@ -216,6 +216,7 @@ enum wire_wait_flag {
 	WAIT_IOWAIT = 1, /* the kernel calls it a wait for I/O */
 	WAIT_UNINTERRUPTIBLE = 2,
 	WAIT_KERNEL_THREAD = 4,
+	WAIT_FOR_OWN = 16,     /* interruptibly, in a system call that waits for the caller's I/O */
 	WAIT_BEGUN_BEFORE = 8, /* it slept already when the watch began */
 };
 

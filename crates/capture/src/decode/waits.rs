@@ -246,6 +246,11 @@ fn class_of(wait: &wire_wait, known: Option<Known>, served: &[Served]) -> Option
             let sure = wait.flags & (wire::WAIT_IOWAIT | wire::WAIT_UNINTERRUPTIBLE) != 0;
             (sure || !served.is_empty()).then_some(class)
         }
+        // What is made for waiting for one's own I/O waits for it if there is any.
+        None if wait.flags & wire::WAIT_FOR_OWN != 0 => {
+            let is_io = wait.flags & wire::WAIT_IOWAIT != 0 || !served.is_empty();
+            is_io.then_some(WaitClass::Device)
+        }
         // Without a stack its requests are all there is.
         None if !served.is_empty() => Some(WaitClass::Device),
         Some(Verdict::Unknown) if !served.is_empty() => Some(WaitClass::Unknown),

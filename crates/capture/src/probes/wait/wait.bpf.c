@@ -138,12 +138,11 @@ static __always_inline u32 kind_of_sleep(struct task_struct *task, u32 state, in
 		flags |= WAIT_IOWAIT;
 	if ((state & TASK_UNINTERRUPTIBLE) && !(state & TASK_NOLOAD))
 		flags |= WAIT_UNINTERRUPTIBLE;
-	if (flags || ((state & TASK_INTERRUPTIBLE) && is_among(settings.sleep_calls, system_call)))
-		flags |= task->flags & PF_KTHREAD ? WAIT_KERNEL_THREAD : 0;
-	else
-		return 0;
-	/* Something must tell that it is one, also where it is only interruptible. */
-	return flags | 1U << 31;
+	if ((state & TASK_INTERRUPTIBLE) && is_among(settings.sleep_calls, system_call))
+		flags |= WAIT_FOR_OWN;
+	if (flags && task->flags & PF_KTHREAD)
+		flags |= WAIT_KERNEL_THREAD;
+	return flags;
 }
 
 static __always_inline void begin_sleep(void *ctx, struct task_struct *task)
@@ -162,13 +161,14 @@ static __always_inline void begin_sleep(void *ctx, struct task_struct *task)
 	wait.flags = kind_of_sleep(task, state, wait.system_call);
 	if (!wait.flags)
 		return;
-	wait.flags &= ~(1U << 31);
 	wait.tgid = task->tgid;
 	wait.tid = tid;
 	wait.start_ns = bpf_ktime_get_ns();
 	if (regs && is_among(settings.file_calls, wait.system_call))
 		note_file(&wait, task, regs);
-	wait.stack = take_wait_stack(ctx, wait.start_ns);
+	/* Where it waits for its own I/O in a call made for that, the stack says nothing more. */
+	if (!(wait.flags & WAIT_FOR_OWN))
+		wait.stack = take_wait_stack(ctx, wait.start_ns);
 	see_task(number_of(task), ROOM_SUBMIT);
 	hint = hint_of(tid);
 	if (!hint || bpf_map_update_elem(&sleepers, &tid, &wait, BPF_ANY)) {
