@@ -7,7 +7,7 @@ use super::Decoder;
 use crate::wire::{self, wire_request, wire_sleeper, wire_wait};
 use iowhy_core::analysis::waits::class::{Verdict, verdict};
 use iowhy_core::analysis::waits::split::{Span, Split, split};
-use iowhy_core::model::{Losses, Name, Names, Request, Wait, WaitClass, WaitRequest};
+use iowhy_core::model::{Name, Names, Request, Wait, WaitClass, WaitRequest};
 use iowhy_core::source::Batch;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use rustc_hash::FxHashMap;
@@ -52,7 +52,6 @@ pub struct Waits {
     last_id: u64,
     /// When the watch ended, for waits that outlast it; 0 until then.
     pub end_ns: u64,
-    elsewhere: u64,
 }
 
 impl Waits {
@@ -112,11 +111,6 @@ impl Waits {
         }
         found
     }
-
-    /// Adds what was left out.
-    pub(super) fn losses(&self, losses: &mut Losses) {
-        losses.add("sleeps", self.elsewhere, "sleeps that had nothing to do with storage", false);
-    }
 }
 
 impl Decoder {
@@ -166,7 +160,6 @@ impl Decoder {
         let known = self.known(&wait, batch, names);
         let served = self.waits.requests_of(&wait, woken_ns);
         let Some(class) = class_of(&wait, known, &served) else {
-            self.waits.elsewhere += 1;
             return Some(());
         };
         let device = self.device_of(&wait, &served, names);
