@@ -223,7 +223,7 @@ impl DeviceTally {
     /// Says until when an open request was under way, and counts the device busy for as long: until
     /// `now_ns`, the end of the watch. But where ends may be lost, one that later ones of its
     /// direction overtook by more than [`STALLED_NS`], or any by [`GIVEN_UP_NS`], is taken for ended
-    /// unseen, so that its time is not known.
+    /// unseen, so that its time is not known; and so is any, where many were.
     pub fn settle_open(
         &mut self,
         life: &Life,
@@ -234,7 +234,8 @@ impl DeviceTally {
         let overtaken = |by_ns: u64, after_ns| by_ns > life.queued_ns.saturating_add(after_ns);
         if may_lose_ends
             && (overtaken(self.directions[direction].latest_end_ns, STALLED_NS)
-                || overtaken(self.latest_end_ns, GIVEN_UP_NS))
+                || overtaken(self.latest_end_ns, GIVEN_UP_NS)
+                || self.loses_many_ends())
         {
             self.overtaken += 1;
             return life.queued_ns;
@@ -248,6 +249,11 @@ impl DeviceTally {
             self.busy.add(issued, now_ns);
         }
         now_ns
+    }
+
+    /// Whether so many ends are lost that one more, even of the last requests, is nothing odd.
+    fn loses_many_ends(&self) -> bool {
+        self.overtaken.saturating_mul(10) > self.requests()
     }
 
     #[inline]

@@ -196,7 +196,10 @@ impl Summarizer {
         self.start_ns = window.start_ns;
         // No device has so many in flight.
         let may_lose_ends = environment.losses.requests() > 0 || self.open.len() == MAX_OPEN;
-        for (request, parts) in std::mem::take(&mut self.open) {
+        let mut open = std::mem::take(&mut self.open);
+        // The oldest first: how many of these lost their end decides what the others' silence means.
+        open.sort_by_key(|(request, _)| request.start_ns);
+        for (request, parts) in open {
             let (life, direction) = (Life::of(&request), Direction::from(request.operation));
             let slot = self.device(&request);
             let place = Place::new(slot, layer(&request, names));

@@ -255,6 +255,7 @@ impl Source for Import {
             self.facts.see(&self.records, record);
         }
         self.name_devices(names);
+        let before = [batch.requests.len(), batch.parts.len()];
         // Whoever writes events while they come needs the clock before the end.
         self.environment.realtime_offset_ns = self.clock_offset().unwrap_or(0);
         let mut sink = self.rows.sink(batch, names, &self.processes);
@@ -264,6 +265,7 @@ impl Source for Import {
         self.pairer.take(&self.records, &mut sink);
         if self.done {
             self.pairer.end(&mut sink);
+            rows::latest_first(batch, before);
             self.finish();
         }
         Ok(if self.done { Progress::Done } else { Progress::More })

@@ -407,6 +407,9 @@ fn real_captures_are_reported() -> Result<()> {
         let q2g = stages.lines().find(|line| line.starts_with("Q2G")).unwrap_or(" us");
         assert!(q2g.ends_with(" us") || q2g.ends_with("1.17 ms"), "{q2g}");
     }
+    // Writes with a flush end twice; the second end was once taken for that of an older flush.
+    let report = answer(&["report"], &[folder.path().join("sdb")])?;
+    assert!(!report.contains("sdb flush"), "{report}");
     let sdb = answer(&["events", "-O"], &[folder.path().join("sdb")])?;
     let total = sdb.split("Total (sdb):").nth(1).unwrap_or_default();
     assert!(total.contains(" Reads Completed:    48422,    12470MiB"), "{total}");

@@ -418,13 +418,16 @@ impl Pairer {
     }
 
     /// The kernel completes a flush's request and then its bio: the second completion finds the bio
-    /// gone, or a bio that never was issued by itself.
+    /// gone, or a bio that never was issued by itself. A write with data and a flush around it ends
+    /// with a completion of no data at its own sector, behind that of its data: no flush's.
     fn complete_flush(&mut self, device: u32, record: &Record, sink: &mut impl Sink) {
         let request = record.categories & category::FLUSH != 0;
         let mut link =
             self.find_flush(device, record, |slot| slot.state == State::Issued && request);
         if link == NONE {
-            link = self.find_flush(device, record, |slot| slot.state != State::Issued);
+            let here = |slot: &Slot| record.sector == 0 || slot.sector == record.sector;
+            link =
+                self.find_flush(device, record, |slot| slot.state != State::Issued && here(slot));
         }
         if link == NONE {
             self.unmatched.flushes += u64::from(request);

@@ -79,7 +79,7 @@ fn unmatched(stages: &Stages, out: &mut dyn Write) -> io::Result<()> {
             "completions have no issue and no queued bio: their beginning is not in the capture",
         ),
         (unmatched.stale, "queued bios never completed although a later one at their sector did"),
-        (unmatched.open, "bios or requests had not completed when the capture ended"),
+        (unmatched.open, "bios or requests had not completed at the end"),
         (unmatched.in_flight, "of these were at the device"),
         (unmatched.given_up, "open bios were given up: more were open than iowhy keeps"),
         (unmatched.flushes, "flushes completed without an issue"),

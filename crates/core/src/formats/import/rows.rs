@@ -60,6 +60,20 @@ impl Rows {
     }
 }
 
+/// Puts the rows behind `before`, requests and parts, in order, the latest first: of requests that
+/// never ended, those that may still be under way come before those whose end was lost.
+pub(super) fn latest_first(batch: &mut Batch, before: [usize; 2]) {
+    let [requests, parts] = before;
+    if let Some(requests) = batch.requests.get_mut(requests..) {
+        requests.sort_by_key(|request| std::cmp::Reverse((request.start_ns, request.request_id)));
+        let place: FxHashMap<u64, usize> =
+            requests.iter().enumerate().map(|(place, row)| (row.request_id, place)).collect();
+        if let Some(parts) = batch.parts.get_mut(parts..) {
+            parts.sort_by_key(|part| place.get(&part.request_id).copied());
+        }
+    }
+}
+
 /// Puts rows into a batch.
 pub(super) struct RowSink<'a> {
     rows: &'a mut Rows,
