@@ -71,7 +71,11 @@ fn speeds(page: &mut String, rows: &[Row], speed: Speed, load: &str) -> std::fmt
             100.0 * median(&row.rounds, |figures| figures.busy),
             median(&row.rounds, |figures| figures.watcher),
             median(&row.rounds, |figures| figures.bytes_per_io),
-            if row.variant == Variant::Iowhy { lost.to_string() } else { "–".to_owned() }
+            if matches!(row.variant, Variant::Iowhy | Variant::Requests) {
+                lost.to_string()
+            } else {
+                "–".to_owned()
+            }
         )?;
     }
     Ok(())
