@@ -223,7 +223,7 @@ impl Session {
 }
 
 /// Kernel stacks taken of waits, a second on each CPU: enough for every wait of a slow disk.
-const WAIT_STACKS_PER_SECOND: u32 = 5000;
+const WAIT_STACKS_PER_SECOND: u32 = 20_000;
 
 /// The place and the meaning of the loss of a request that ended unseen.
 pub const END_NOT_SEEN: (&str, &str) = ("ends", "requests whose end was not seen");

@@ -27,7 +27,7 @@ struct Served {
     request_id: u64,
     device: Name,
     span: Span,
-    /// Whether a kernel worker queued it: for a reader, after a throttle let it go.
+    /// Whether a throttle held it back before it was queued.
     held_back: bool,
 }
 
@@ -71,8 +71,7 @@ impl Waits {
             request_id: row.request_id,
             device: row.device,
             span: Span { queued_ns: request.queue_ns, issued_ns: request.issue_ns, completed_ns },
-            held_back: request.flags & (wire::REQUEST_WORKER_FOR | wire::REQUEST_KERNEL_THREAD)
-                != 0,
+            held_back: is_held_back(request),
         };
         if self.ended_order.len() >= MOST_ENDED
             && let Some(oldest) = self.ended_order.pop_front()
@@ -176,7 +175,6 @@ impl Decoder {
                 overlap_ns: overlap,
             });
         }
-        // Writeback and journals are queued by workers anyway.
         let own = matches!(class, WaitClass::Device | WaitClass::PageRead | WaitClass::PageFault);
         let held_back = own && served.iter().any(|served| served.held_back);
         let throttled = held_back && split.before_ns > split.rest_ns;
@@ -251,6 +249,16 @@ fn class_of(wait: &wire_wait, known: Option<Known>, served: &[Served]) -> Option
         _ if wait.flags & wire::WAIT_UNINTERRUPTIBLE != 0 => Some(WaitClass::Unknown),
         _ => None,
     }
+}
+
+/// Whether a throttle had the request queued later than its owner wanted. Reads and direct I/O are
+/// queued by a kernel worker for no other reason; writeback and journals always are.
+fn is_held_back(request: &wire_request) -> bool {
+    let direct =
+        matches!(request.part.found, wire::FOUND_DIRECT | wire::FOUND_RAW | wire::FOUND_RAW_ANON);
+    let is_read = request.operation & 0xff == 0;
+    request.flags & wire::REQUEST_WORKER_FOR != 0
+        || (request.flags & wire::REQUEST_KERNEL_THREAD != 0 && (direct || is_read))
 }
 
 fn overlap(span: Span, start_ns: u64, end_ns: u64) -> u64 {
