@@ -16,7 +16,7 @@ mod speed;
 use crate::captures::{self, Mix};
 use crate::error::Context;
 use crate::scratch::Scratch;
-use crate::{Result, bench, command, page};
+use crate::{Result, bench, command, machine, page};
 use std::fs;
 use std::path::PathBuf;
 
@@ -27,7 +27,7 @@ pub struct Settings {
     #[arg(long, default_value_t = 10_000)]
     pub thousands: u64,
     /// How often each program is run, interleaved; the fastest run counts.
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 3)]
     pub rounds: usize,
     /// Real captures: a folder as ../shared/traces; left out where it is not there.
     #[arg(long, default_value = "../shared/traces")]
@@ -89,7 +89,7 @@ pub fn run(settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<()> {
         part.push_str(text);
         part.push('\n');
     };
-    add(&machine(settings)?);
+    add(&about(settings)?);
     let plain = captures::Settings {
         events: settings.thousands * 1000,
         devices: 1,
@@ -119,7 +119,7 @@ pub fn run(settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<()> {
     Ok(())
 }
 
-fn machine(settings: &Settings) -> Result<String> {
+fn about(settings: &Settings) -> Result<String> {
     let version = |program: &str, flag: &str| -> Result<String> {
         // "/usr/bin/btt version 2.09"
         let said = command::run(program, [flag])?;
@@ -127,9 +127,10 @@ fn machine(settings: &Settings) -> Result<String> {
         Ok(format!("{program} {version}"))
     };
     Ok(format!(
-        "{}; {} and {} (both of Debian's blktrace package). Best of {} interleaved rounds; captures \
+        "{}; load average {} before; {} and {} (both of Debian's blktrace package). Best of {} interleaved rounds; captures \
          and outputs lie in memory (tmpfs). Command: `make bench-blktrace`.",
         bench::machine_lines().join("; "),
+        machine::load_average(),
         version("blkparse", "-V")?,
         version("btt", "-V")?,
         settings.rounds

@@ -165,6 +165,12 @@ pub fn line_of(path: &str, key: &str) -> Option<String> {
     Some(rest.trim().to_owned())
 }
 
+/// How many threads wanted a CPU in the last minute, on average.
+pub fn load_average() -> String {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split_whitespace().next().unwrap_or_default().to_owned()
+}
+
 /// CPU time that a process and its threads used so far; `None` once it is gone.
 pub fn cpu_seconds_of(pid: u32) -> Option<f64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

@@ -5,7 +5,7 @@ use super::machine_lines;
 use crate::devices::{Backing, FileSystem, Kind, LoopDevice};
 use crate::error::Context;
 use crate::scratch::Scratch;
-use crate::{Error, Result, located, page};
+use crate::{Error, Result, located, machine, page};
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -43,6 +43,8 @@ struct Fastest {
 
 /// Measures, says what came out, and writes it into the page.
 pub fn run(settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<()> {
+    let load = machine::load_average();
+    let machine = format!("{}; load average {load} before", machine_lines().join("; "));
     let scratch = Scratch::new()?;
     let device = LoopDevice::new(&scratch, Backing::Tmpfs, 4 << 30)?;
     let disk = FileSystem::new(&scratch, device, Kind::Ext4)?;
@@ -65,7 +67,7 @@ pub fn run(settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<()> {
         best.whole = best.whole.min(ours.took.as_secs_f64());
     }
     let mut part = String::new();
-    table(&mut part, settings, best).context(|| "write the table".to_owned())?;
+    table(&mut part, settings, &machine, best).context(|| "write the table".to_owned())?;
     say(&part);
     if !settings.dry_run {
         page::replace(&settings.page, "bench-locate", &part)?;
@@ -73,15 +75,14 @@ pub fn run(settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<()> {
     Ok(())
 }
 
-fn table(part: &mut String, settings: &Settings, best: Fastest) -> std::fmt::Result {
+fn table(part: &mut String, settings: &Settings, machine: &str, best: Fastest) -> std::fmt::Result {
     let Settings { files, blocks, rounds, .. } = settings;
     let theirs = best.icheck + best.ncheck;
     writeln!(
         part,
-        "{}. An ext4 with {files} files on a loop device in memory; {blocks} blocks asked for, those \
+        "{machine}. An ext4 with {files} files on a loop device in memory; {blocks} blocks asked for, those \
          of files, directories and nobody. The same answers. Best of {rounds} rounds; command: `make \
-         bench-locate`.\n",
-        machine_lines().join("; ")
+         bench-locate`.\n"
     )?;
     writeln!(
         part,
