@@ -6,7 +6,7 @@ use crate::output::{self, Answer};
 use crate::sources::{self, Found};
 use crate::watching::{Sink, Until, watch};
 use iowhy_capture::live;
-use iowhy_core::analysis::stages::pipeline;
+use iowhy_core::analysis::stages::pipeline::{self, Start};
 use iowhy_core::formats::blktrace::{Batch, Inputs, Order};
 use iowhy_core::formats::events::{EventText, Options};
 use iowhy_core::formats::replay::{Replay, Replayed};
@@ -98,10 +98,12 @@ fn capture(args: &Events, mut inputs: Inputs) -> Result<(), Failure> {
         printer.text.summary.names = names.collect();
     }
     let mut any = false;
-    let capture = pipeline::run_while(capture, |start, batch| {
+    let Printer { text, answer, shown, .. } = &mut printer;
+    let format = |start: Start, batch: &Batch, lines: &mut Vec<u8>| {
         any |= !batch.records.is_empty();
-        printer.take(batch, start.genesis)
-    });
+        text.write(batch, start.genesis, lines)
+    };
+    let capture = pipeline::run_apart(capture, format, |lines| !*shown || answer.write(lines));
     if !any {
         sources::no_capture(capture.warnings())?;
     }

@@ -63,6 +63,36 @@ pub fn run_while(mut capture: Capture, mut each: impl FnMut(Start, &Batch) -> bo
     })
 }
 
+/// As [`run_while`], with a thread of its own for `make`, which turns each batch into bytes, while
+/// this one takes the bytes: formatting and writing side by side.
+pub fn run_apart(
+    capture: Capture,
+    mut make: impl FnMut(Start, &Batch, &mut Vec<u8>) -> bool + Send,
+    mut take: impl FnMut(&[u8]) -> bool,
+) -> Capture {
+    let (full, filled) = sync_channel::<Vec<u8>>(DEPTH);
+    let (empty, emptied) = channel::<Vec<u8>>();
+    thread::scope(|scope| {
+        let maker = scope.spawn(move || {
+            run_while(capture, |start, batch| {
+                let mut bytes = emptied.try_recv().unwrap_or_default();
+                bytes.clear();
+                let more = make(start, batch, &mut bytes);
+                full.send(bytes).is_ok() && more
+            })
+        });
+        while let Ok(bytes) = filled.recv() {
+            if !take(&bytes) {
+                break;
+            }
+            // The maker may have ended.
+            let _ = empty.send(bytes);
+        }
+        drop(filled);
+        maker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
 /// Analyses the stages of everything that `inputs` name.
 ///
 /// # Errors
