@@ -79,7 +79,9 @@ __noinline int see_task(u64 task_address, u32 level)
 	u32 tid = READ(task, pid), tgid = READ(task, tgid);
 	u64 check = READ(task, start_boottime);
 	struct seen *slot = seen_slot(&seen_tasks, tid);
-	u64 comm[2] = {};
+	/* Two words are read faster as a pair of pointers than copied as text. */
+	struct list_head *comm =
+		(struct list_head *)(task_address + bpf_core_field_offset(struct task_struct, comm));
 	struct wire_inode executable = {};
 	struct wire_task *record;
 	struct task_struct *leader;
@@ -88,8 +90,7 @@ __noinline int see_task(u64 task_address, u32 level)
 	u64 cgroup;
 
 	/* A thread that took another name, by exec or otherwise, is told anew. */
-	bpf_probe_read_kernel(comm, sizeof(comm), task->comm);
-	check ^= comm[0] ^ (comm[1] << 1);
+	check ^= number_of(READ(comm, next)) ^ (number_of(READ(comm, prev)) << 1);
 	if (is_seen(slot, ((u64)tgid << 32) | tid, check))
 		return 0;
 	leader = READ(task, group_leader);

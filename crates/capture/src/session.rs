@@ -83,17 +83,20 @@ impl Session {
     pub fn begin(plan: &Plan, facts: &Facts, wishes: &Wishes) -> Result<Session, Error> {
         libbpf_rs::set_print(Some((PrintLevel::Warn, keep_warning)));
         let settings = settings(facts, wishes)?;
-        let mut objects: Vec<Object> = Vec::new();
-        let mut failed = Vec::new();
-        let (attached, snapshot): (Vec<Group>, _) =
-            plan.groups().into_iter().partition(|group| *group != Group::Snapshot);
-        load_groups(&attached, plan, &settings, &mut objects, &mut failed)?;
+        let (first, others): (Vec<Group>, Vec<Group>) =
+            plan.groups().into_iter().partition(|group| *group == Group::Block);
+        let (mut objects, mut failed) = (Vec::new(), Vec::new());
+        load_groups(&first, plan, &settings, &mut objects, &mut failed)?;
         let inbox = Rc::new(RefCell::new(Inbox::default()));
         let ring = ring(&objects, &inbox)?;
         let mut session = Session { links: Vec::new(), ring, inbox, objects, failed };
-        session.attach(plan)?;
-        // Nothing waits for these: the watch has begun.
-        load_groups(&snapshot, plan, &settings, &mut session.objects, &mut session.failed)?;
+        session.attach(plan, Group::Block)?;
+        // Requests are seen from here on; what they send meanwhile must not fill the ring.
+        for group in others {
+            load_groups(&[group], plan, &settings, &mut session.objects, &mut session.failed)?;
+            session.attach(plan, group)?;
+            session.ring.consume_raw();
+        }
         Ok(session)
     }
 
@@ -102,8 +105,8 @@ impl Session {
         find_program(&self.objects, name)
     }
 
-    fn attach(&mut self, plan: &Plan) -> Result<(), Error> {
-        for probe in &plan.probes {
+    fn attach(&mut self, plan: &Plan, group: Group) -> Result<(), Error> {
+        for probe in plan.probes.iter().filter(|probe| probe.group == group) {
             let Some(tracepoint) = probe.tracepoint else { continue };
             let Some(program) = find_program(&self.objects, probe.program) else { continue };
             match program.attach() {
@@ -117,7 +120,8 @@ impl Session {
         Ok(())
     }
 
-    /// Hands up to `most` records to `each`; returns how many there were.
+    /// Hands up to `most` records to `each`, and those that came while programs were loaded; returns
+    /// how many there were.
     pub fn read(&self, most: usize, mut each: impl FnMut(&[u8])) -> usize {
         self.ring.consume_raw_n(most);
         let mut inbox = self.inbox.borrow_mut();

@@ -12,8 +12,8 @@ pub struct Events {
     #[command(flatten)]
     pub source: SourceOrWatch,
     /// The layout of a line, as blkparse's: %a action, %c CPU, %C process, %d rwbs, %D device, %e
-    /// error, %n sectors, %N bytes, %p PID, %s sequence, %S sector, %T.%t time, %U requests; widths
-    /// as in %12S or %-8a
+    /// error, %n sectors, %N bytes, %p PID, %s sequence, %S sector, %T.%t time, %u time since the
+    /// request was queued in µs, %U requests, %z time of day in UTC; widths as in %12S or %-8a
     #[arg(short, long, value_name = "FORMAT", value_parser = Format::parse)]
     pub format: Option<Format>,
     /// The layout of one action (repeat for more): D,%S\n

@@ -18,8 +18,9 @@ use zerocopy::FromBytes;
 const MOST_OF_THREAD: usize = 128;
 /// Threads for which requests are kept.
 const MOST_THREADS: usize = 4096;
-/// Requests of any thread that are kept for the one whose wait they end.
-const MOST_ENDED: usize = 1024;
+/// Requests of any thread that are kept for the one whose wait they end; each by the low bits of its
+/// number, so that a newer one takes its place.
+const MOST_ENDED: usize = 2048;
 
 /// A request as far as waits are concerned.
 #[derive(Clone, Copy, Debug)]
@@ -47,8 +48,7 @@ pub struct Waits {
     /// Those that slept already when the watch began, by thread.
     sleeping: FxHashMap<u32, Known>,
     of_thread: FxHashMap<u32, VecDeque<Served>>,
-    ended: FxHashMap<u64, Served>,
-    ended_order: VecDeque<u64>,
+    ended: Vec<Option<(u64, Served)>>,
     last_id: u64,
     /// When the watch ended, for waits that outlast it; 0 until then.
     pub end_ns: u64,
@@ -57,7 +57,8 @@ pub struct Waits {
 impl Waits {
     /// Makes sense of waits whose stacks are in `stacks`.
     pub fn with(stacks: Vec<MapHandle>) -> Waits {
-        Waits { stacks, ..Waits::default() }
+        let ended = if stacks.is_empty() { Vec::new() } else { vec![None; MOST_ENDED] };
+        Waits { stacks, ended, ..Waits::default() }
     }
 
     /// Takes note of a request, which may be what its thread waits for.
@@ -73,13 +74,9 @@ impl Waits {
             span: Span { queued_ns: request.queue_ns, issued_ns: request.issue_ns, completed_ns },
             held_back: is_held_back(request),
         };
-        if self.ended_order.len() >= MOST_ENDED
-            && let Some(oldest) = self.ended_order.pop_front()
-        {
-            self.ended.remove(&oldest);
+        if let Some(slot) = self.ended.get_mut(place_of(request.id)) {
+            *slot = Some((request.id, served));
         }
-        self.ended.insert(request.id, served);
-        self.ended_order.push_back(request.id);
         let Some(tid) = row.tid else { return };
         if self.of_thread.len() >= MOST_THREADS && !self.of_thread.contains_key(&tid) {
             // Their waits, if any, have been told by now.
@@ -103,7 +100,8 @@ impl Waits {
             found.extend(own.iter().filter(overlaps));
             own.retain(|served| served.span.completed_ns > woken_ns);
         }
-        if let Some(waker) = self.ended.get(&wait.request)
+        if let Some(Some((id, waker))) = self.ended.get(place_of(wait.request))
+            && *id == wait.request
             && found.iter().all(|served| served.request_id != waker.request_id)
         {
             found.push(*waker);
@@ -249,6 +247,11 @@ fn class_of(wait: &wire_wait, known: Option<Known>, served: &[Served]) -> Option
         _ if wait.flags & wire::WAIT_UNINTERRUPTIBLE != 0 => Some(WaitClass::Unknown),
         _ => None,
     }
+}
+
+/// The kernel numbers requests from the eleventh bit on; below is the CPU.
+fn place_of(id: u64) -> usize {
+    (id >> 10 ^ id << 3) as usize % MOST_ENDED
 }
 
 /// Whether a throttle had the request queued later than its owner wanted. Reads and direct I/O are
