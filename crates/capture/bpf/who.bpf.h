@@ -81,7 +81,8 @@ __noinline int see_task(u64 task_address, u32 level)
 	struct seen *slot = seen_slot(&seen_tasks, tid);
 	/* Two words are read faster as a pair of pointers than copied as text. */
 	struct list_head *comm =
-		(struct list_head *)(task_address + bpf_core_field_offset(struct task_struct, comm));
+		(struct list_head *)(task_address +
+				     bpf_core_field_offset(struct task_struct, comm));
 	struct wire_inode executable = {};
 	struct wire_task *record;
 	struct task_struct *leader;
