@@ -56,7 +56,7 @@ static __always_inline bool has_pages(u32 operation)
 
 static __always_inline u64 key_of(struct request *rq)
 {
-	struct bio *bio = rq->bio;
+	struct bio *bio = READ(rq, bio);
 
 	return bio ? number_of(bio) : number_of(rq);
 }
@@ -66,20 +66,21 @@ static __always_inline struct wire_request *request_under_way(struct request *rq
 	return find_request(key_of(rq));
 }
 
-/* A request that is first seen at its issue or completion. */
-static __always_inline struct wire_request *begin_late(struct request *rq, u64 now)
+/* A request that is first seen after its queueing. */
+static __always_inline struct wire_request *begin_late(struct request *rq, u32 device, u64 now)
 {
 	struct wire_request *r = add_request(key_of(rq));
+	u64 begun = READ(rq, start_time_ns);
 
 	if (!r)
 		return NULL;
 	*r = (struct wire_request){
 		.kind = WIRE_REQUEST,
-		.device = device_of(request_disk(rq)),
+		.device = device,
 		.cpu = bpf_get_smp_processor_id(),
-		.sector = rq->__sector,
-		.bytes = rq->__data_len,
-		.operation = rq->cmd_flags,
+		.sector = READ(rq, __sector),
+		.bytes = READ(rq, __data_len),
+		.operation = READ(rq, cmd_flags),
 		.system_call = -1,
 		.bios = 1,
 	};
@@ -87,14 +88,14 @@ static __always_inline struct wire_request *begin_late(struct request *rq, u64 n
 	r->part.bytes = r->bytes;
 	r->part.offset = OFFSET_UNKNOWN;
 	r->part.found = is_passthrough(r->operation) ? FOUND_PASSTHROUGH : FOUND_NO_DATA;
-	if (!rq->bio && !r->bytes) {
+	if (!READ(rq, bio) && !r->bytes) {
 		r->flags = REQUEST_KERNEL_MADE;
 		return r;
 	}
 	r->flags = is_passthrough(r->operation) ? 0 : REQUEST_BEGUN_BEFORE;
 	/* The kernel's own stamp, where it keeps one, is nearer to the beginning. */
-	if (rq->start_time_ns && rq->start_time_ns < now)
-		r->queue_ns = rq->start_time_ns;
+	if (begun && begun < now)
+		r->queue_ns = begun;
 	if (has_pages(r->operation))
 		r->part.found = FOUND_NOT;
 	return r;

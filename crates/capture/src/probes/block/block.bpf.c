@@ -162,9 +162,11 @@ int on_issue(u64 *ctx)
 	u64 now = bpf_ktime_get_ns();
 
 	if (!r) {
-		if (!is_watched(device_of(request_disk(rq))))
+		u32 device = device_of(request_disk(rq));
+
+		if (!is_watched(device))
 			return 0;
-		r = begin_late(rq, now);
+		r = begin_late(rq, device, now);
 		if (!r)
 			return 0;
 	}
@@ -193,12 +195,14 @@ int on_complete(u64 *ctx)
 	u64 now = bpf_ktime_get_ns();
 
 	if (!r) {
+		u32 device = device_of(request_disk(rq));
+
 		/* The second end of a flushed request whose first end was taken for all of it. */
 		if (!done && rq->bio)
 			return 0;
-		if (!is_watched(device_of(request_disk(rq))))
+		if (!is_watched(device))
 			return 0;
-		r = begin_late(rq, now);
+		r = begin_late(rq, device, now);
 		if (!r)
 			return 0;
 	}

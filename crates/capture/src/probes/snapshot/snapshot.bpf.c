@@ -18,43 +18,26 @@ static __always_inline bool is_in_flight(struct request *rq)
 /* Adds a request that was queued before anybody watched. */
 static __always_inline void add_earlier(struct request *rq, u32 device)
 {
-	u64 now = bpf_ktime_get_ns(), begun = READ(rq, start_time_ns);
-	struct bio *bio = READ(rq, bio);
-	u64 key = bio ? number_of(bio) : number_of(rq);
+	u64 now = bpf_ktime_get_ns();
 	struct wire_request *r;
 
-	if (find_request(key))
+	if (request_under_way(rq))
 		return;
-	r = add_request(key);
+	r = begin_late(rq, device, now);
 	if (!r)
 		return;
-	*r = (struct wire_request){
-		.kind = WIRE_REQUEST,
-		.flags = REQUEST_BEGUN_BEFORE,
-		.device = device,
-		.cpu = bpf_get_smp_processor_id(),
-		.sector = READ(rq, __sector),
-		.bytes = READ(rq, __data_len),
-		.operation = READ(rq, cmd_flags),
-		.issue_ns = READ(rq, io_start_time_ns),
-		.system_call = -1,
-		.bios = 1,
-	};
-	r->id = next_id(r->cpu);
-	r->part.bytes = r->bytes;
-	r->part.offset = OFFSET_UNKNOWN;
-	r->part.found = has_pages(r->operation) ? FOUND_NOT : FOUND_NO_DATA;
+	r->issue_ns = READ(rq, io_start_time_ns);
 	/* Where the kernel keeps no stamp, this is a bound: it waits at least since now. */
-	r->queue_ns = begun && begun < now ? begun : now;
+	if (!r->queue_ns)
+		r->queue_ns = now;
 	/* It may have ended between the look and this. */
 	if (!is_in_flight(rq))
-		remove_request(key);
+		remove_request(key_of(rq));
 }
 
 static __always_inline void mark_known(struct request *rq)
 {
-	struct bio *bio = READ(rq, bio);
-	struct wire_request *r = find_request(bio ? number_of(bio) : number_of(rq));
+	struct wire_request *r = request_under_way(rq);
 
 	if (r)
 		r->flags |= REQUEST_AT_DEVICE;
