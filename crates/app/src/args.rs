@@ -191,7 +191,10 @@ pub struct Report {
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
-    positive(text, 1.0)
+    match positive(text, 1.0)? {
+        time if time < Duration::from_millis(1) => Err("shorter than a millisecond".to_owned()),
+        time => Ok(time),
+    }
 }
 
 fn milliseconds(text: &str) -> Result<Duration, String> {

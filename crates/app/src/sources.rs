@@ -132,20 +132,22 @@ impl Source for Opened {
     }
 }
 
-/// Reads all of `source` and hands what `filter` keeps to `each`; gives the texts of all rows.
+/// Reads all of `source` and hands what `filter` keeps to `each`; gives the texts of all rows, and how
+/// many waits were left out because they do not tell what the filter asks for.
 pub fn read_all(
     source: &mut Opened,
     filter: &Filter,
     mut each: impl FnMut(&Batch, &Names, &Environment) -> Result<(), Failure>,
-) -> Result<Names, Failure> {
+) -> Result<(Names, u64), Failure> {
     let (mut names, mut batch) = (Names::new(), Batch::default());
+    let mut silent = 0;
     loop {
         batch.clear();
         let progress = source.fill(&mut batch, &mut names)?;
-        batch.retain(filter, &names);
+        silent += batch.retain(filter, &names);
         each(&batch, &names, source.environment())?;
         if progress == Progress::Done {
-            return Ok(names);
+            return Ok((names, silent));
         }
     }
 }

@@ -5,6 +5,7 @@
 use crate::failure::Failure;
 use indicatif::{ProgressBar, ProgressStyle};
 use iowhy_capture::live::{Live, Options};
+use iowhy_core::model::filter::SILENT_WAITS;
 use iowhy_core::model::{Environment, Filter, Names};
 use iowhy_core::source::{Batch, Progress, Source};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -55,12 +56,13 @@ pub fn watch<S: Sink>(
     let mut told = Told::new(until.time);
     let mut failed = None;
     let mut noted = Instant::now();
+    let mut silent = 0;
     loop {
         batch.clear();
         let progress = live.fill(&mut batch, &mut names)?;
         let arrived = batch.requests.len();
         told.requests += arrived as u64;
-        batch.retain(filter, &names);
+        silent += batch.retain(filter, &names);
         if failed.is_none()
             && let Err(failure) = sink.take(&batch, &names)
         {
@@ -83,7 +85,10 @@ pub fn watch<S: Sink>(
         }
     }
     told.bar.finish_and_clear();
-    Ok(Watched { environment: live.environment().clone(), names, sink, failed, child })
+    let mut environment = live.environment().clone();
+    let (place, meaning) = SILENT_WAITS;
+    environment.losses.add(place, silent, meaning, false);
+    Ok(Watched { environment, names, sink, failed, child })
 }
 
 /// A watch that has ended.

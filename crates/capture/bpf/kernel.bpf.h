@@ -40,6 +40,7 @@ enum bpf_map_type {
 
 enum {
 	BPF_ANY = 0,
+	BPF_NOEXIST = 1,
 	BPF_RB_NO_WAKEUP = 1,
 	BPF_F_USER_STACK = 256,
 };
@@ -289,6 +290,7 @@ struct task_struct {
 	unsigned int __state; /* 5.14 and later */
 	long state;
 	unsigned int in_iowait : 1;
+	int on_cpu;
 	unsigned int flags;
 	struct mm_struct *mm;
 	int pid;

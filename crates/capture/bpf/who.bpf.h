@@ -150,10 +150,14 @@ static __always_inline u32 stack_weight(struct budget *budget, u64 now)
 		budget->window_ns = now;
 		budget->seen = 0;
 		budget->taken = 0;
+		budget->since = 0;
 	}
 	budget->seen += 1;
+	/* What goes beyond the budget is represented by no stack, least of all by somebody else's. */
+	if (budget->taken >= 2 * allowed)
+		return 0;
 	budget->since += 1;
-	if (budget->since < budget->stride || budget->taken >= 2 * allowed)
+	if (budget->since < budget->stride)
 		return 0;
 	weight = budget->since;
 	budget->since = 0;

@@ -79,8 +79,10 @@ impl Live {
             });
         }
         let limited = !wishes.devices.is_empty();
-        let session = Session::begin(&plan, &facts, &wishes)?;
-        environment.start_ns = system::now_ns();
+        let session = Session::begin(&plan, &facts, &wishes, || {
+            environment.start_ns = system::now_ns();
+            devices::read_start(&mut environment.devices);
+        })?;
         let unlisted = in_flight.add(&session).unlisted;
         decoder.writers = Writers::now(&session);
         decoder.waits = Waits::with(

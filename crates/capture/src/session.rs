@@ -80,7 +80,13 @@ struct Inbox {
 impl Session {
     /// Loads and attaches what `plan` says. What is not needed by every watch may fail: it is
     /// noted in [`Session::failed`].
-    pub fn begin(plan: &Plan, facts: &Facts, wishes: &Wishes) -> Result<Session, Error> {
+    /// `begun` is called when requests are seen from then on.
+    pub fn begin(
+        plan: &Plan,
+        facts: &Facts,
+        wishes: &Wishes,
+        begun: impl FnOnce(),
+    ) -> Result<Session, Error> {
         libbpf_rs::set_print(Some((PrintLevel::Warn, keep_warning)));
         let settings = settings(facts, wishes)?;
         let (first, others): (Vec<Group>, Vec<Group>) =
@@ -91,7 +97,8 @@ impl Session {
         let ring = ring(&objects, &inbox)?;
         let mut session = Session { links: Vec::new(), ring, inbox, objects, failed };
         session.attach(plan, Group::Block)?;
-        // Requests are seen from here on; what they send meanwhile must not fill the ring.
+        begun();
+        // What requests send while the others are loaded must not fill the ring.
         for group in others {
             load_groups(&[group], plan, &settings, &mut session.objects, &mut session.failed)?;
             session.attach(plan, group)?;
@@ -138,7 +145,8 @@ impl Session {
 
     /// Detaches every program: nothing new begins or ends in the ring.
     pub fn detach(&mut self) {
-        self.links.clear();
+        // What ends requests goes last: else one would seem to be under way that has ended.
+        while self.links.pop().is_some() {}
     }
 
     /// What is still under way, each as a record without an end.

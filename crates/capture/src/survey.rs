@@ -146,7 +146,7 @@ fn probes(facts: &Facts) -> Vec<Item> {
         items.push(item("tracepoints", State::Yes, format!("all {}", facts.tracepoints.len()), ""));
     }
     let begun = Instant::now();
-    match Session::begin(&plan, facts, &wishes) {
+    match Session::begin(&plan, facts, &wishes, || ()) {
         Ok(session) => {
             let took = begun.elapsed().as_millis();
             let value = format!(

@@ -64,10 +64,11 @@ impl Batch {
         })
     }
 
-    /// Keeps only the requests that `filter` keeps, with their parts, and the waits.
-    pub fn retain(&mut self, filter: &crate::model::Filter, names: &Names) {
+    /// Keeps only the requests that `filter` keeps, with their parts, and the waits. Returns how many
+    /// waits go because they do not tell what the filter asks for.
+    pub fn retain(&mut self, filter: &crate::model::Filter, names: &Names) -> u64 {
         if filter.is_empty() {
-            return;
+            return 0;
         }
         let mut requests = Vec::new();
         let mut parts = Vec::new();
@@ -79,9 +80,11 @@ impl Batch {
         }
         self.requests = requests;
         self.parts = parts;
+        let silent = self.waits.iter().filter(|wait| !filter.can_tell(wait)).count();
         self.waits.retain(|wait| filter.keeps_wait(wait, names));
         let kept: rustc_hash::FxHashSet<u64> = self.waits.iter().map(|wait| wait.wait_id).collect();
         self.wait_requests.retain(|link| kept.contains(&link.wait_id));
+        silent as u64
     }
 }
 

@@ -31,7 +31,7 @@ pub fn run(args: &Import) -> Result<(), Failure> {
             None => Ok(()),
         }
     };
-    let names = sources::read_all(&mut source, &Filter::default(), take)?;
+    let (names, _) = sources::read_all(&mut source, &Filter::default(), take)?;
     let mut environment = source.environment().clone();
     let writer = match writer {
         Some(writer) => writer,

@@ -5,17 +5,26 @@ use crate::failure::Failure;
 use crate::output;
 use crate::sources;
 use iowhy_core::analysis::{Summarizer, Summary};
+use iowhy_core::model::filter::SILENT_WAITS;
 use iowhy_core::source::Source;
 
 /// Reads the source and shows it.
 pub fn run(args: &Report) -> Result<(), Failure> {
     let mut source = sources::open(&args.source.paths, false)?;
     let mut summarizer = Summarizer::new(source.environment());
-    let names = sources::read_all(&mut source, &args.only.filter(), |batch, names, _| {
-        summarizer.add(batch, names);
-        Ok(())
-    })?;
-    show(&summarizer.finish(source.environment(), &names), &args.show)
+    let (names, silent) =
+        sources::read_all(&mut source, &args.only.filter(), |batch, names, _| {
+            summarizer.add(batch, names);
+            Ok(())
+        })?;
+    let mut environment = source.environment().clone();
+    let own = args.only.to_string();
+    if !own.is_empty() {
+        environment.filter = [environment.filter.as_str(), &own].join(" ").trim().to_owned();
+    }
+    let (place, meaning) = SILENT_WAITS;
+    environment.losses.add(place, silent, meaning, false);
+    show(&summarizer.finish(&environment, &names), &args.show)
 }
 
 /// Prints a summary as the user asked for it.

@@ -145,6 +145,7 @@ impl Decoder {
         losses.add("records", self.unreadable, "records that iowhy does not understand", true);
         losses.add("names", names.refused(), "texts beyond those that iowhy keeps", false);
         losses.add("writers", self.writers.dropped, "files whose writers are not kept", false);
+        self.waits.losses(losses);
         self.stacks.losses(losses);
         self.files.losses(losses);
     }

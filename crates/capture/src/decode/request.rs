@@ -74,7 +74,7 @@ impl Decoder {
         if !self.owners.is_empty() {
             self.owners.remove(&request.id);
         }
-        self.waits.note(request, &row);
+        self.note_request(request, &row, batch, names);
         batch.requests.push(row);
         Some(())
     }

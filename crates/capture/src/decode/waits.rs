@@ -7,12 +7,12 @@ use super::Decoder;
 use crate::wire::{self, wire_request, wire_sleeper, wire_wait};
 use iowhy_core::analysis::waits::class::{Verdict, verdict};
 use iowhy_core::analysis::waits::split::{Span, Split, split};
-use iowhy_core::model::{Name, Names, Request, Wait, WaitClass, WaitRequest};
+use iowhy_core::model::{Losses, Name, Names, Request, Wait, WaitClass, WaitRequest};
 use iowhy_core::source::Batch;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
-use zerocopy::FromBytes;
+use zerocopy::{FromBytes, IntoBytes};
 
 /// Requests kept for each thread until it is known whether it waited for them.
 const MOST_OF_THREAD: usize = 128;
@@ -22,10 +22,16 @@ const MOST_THREADS: usize = 4096;
 /// number, so that a newer one takes its place.
 const MOST_ENDED: usize = 2048;
 
+/// Waits kept for each thread, and in all, until it is known whether they were for storage.
+const MOST_UNDECIDED: usize = 256;
+const MOST_UNDECIDED_OF_ALL: usize = 16_384;
+
 /// A request as far as waits are concerned.
 #[derive(Clone, Copy, Debug)]
 struct Served {
     request_id: u64,
+    /// The process that asked for it.
+    pid: Option<u32>,
     device: Name,
     span: Span,
     /// Whether a throttle held it back before it was queued.
@@ -48,6 +54,11 @@ pub struct Waits {
     /// Those that slept already when the watch began, by thread.
     sleeping: FxHashMap<u32, Known>,
     of_thread: FxHashMap<u32, VecDeque<Served>>,
+    /// Waits in calls that wait for the caller's I/O, none of which has ended yet: those with a time
+    /// limit. They are decided when a request comes that was under way.
+    undecided: FxHashMap<u32, VecDeque<wire_wait>>,
+    undecided_count: usize,
+    undecided_dropped: u64,
     ended: Vec<Option<(u64, Served)>>,
     last_id: u64,
     /// When the watch ended, for waits that outlast it; 0 until then.
@@ -62,7 +73,7 @@ impl Waits {
     }
 
     /// Takes note of a request, which may be what its thread waits for.
-    pub(super) fn note(&mut self, request: &wire_request, row: &Request) {
+    fn note(&mut self, request: &wire_request, row: &Request) {
         // What is still under way is told at the end, and lasted until then at least.
         let completed_ns = if request.complete_ns == 0 { self.end_ns } else { request.complete_ns };
         if self.stacks.is_empty() || completed_ns == 0 {
@@ -70,6 +81,7 @@ impl Waits {
         }
         let served = Served {
             request_id: row.request_id,
+            pid: row.pid,
             device: row.device,
             span: Span { queued_ns: request.queue_ns, issued_ns: request.issue_ns, completed_ns },
             held_back: is_held_back(request),
@@ -89,6 +101,43 @@ impl Waits {
         own.push_back(served);
     }
 
+    /// Keeps a wait until a request tells whether it was for storage.
+    fn defer(&mut self, wait: wire_wait) {
+        let own = self.undecided.entry(wait.tid).or_default();
+        if own.len() >= MOST_UNDECIDED || self.undecided_count >= MOST_UNDECIDED_OF_ALL {
+            self.undecided_dropped += 1;
+            return;
+        }
+        own.push_back(wait);
+        self.undecided_count += 1;
+    }
+
+    /// The deferred waits of the request's thread during which it was under way. Earlier ones were
+    /// for nothing, as far as this request can tell, and stay.
+    fn decided_by(&mut self, request: &wire_request) -> Vec<wire_wait> {
+        if self.undecided_count == 0 {
+            return Vec::new();
+        }
+        let Some(own) = self.undecided.get_mut(&request.tid) else { return Vec::new() };
+        let until_ns = if request.complete_ns == 0 { self.end_ns } else { request.complete_ns };
+        let (decided, rest): (Vec<_>, Vec<_>) = own
+            .drain(..)
+            .partition(|wait| wait.end_ns > request.queue_ns && wait.start_ns < until_ns);
+        self.undecided_count -= decided.len();
+        if rest.is_empty() {
+            self.undecided.remove(&request.tid);
+        } else {
+            own.extend(rest);
+        }
+        decided
+    }
+
+    /// Adds what was left out.
+    pub(super) fn losses(&self, losses: &mut Losses) {
+        let meaning = "waits of which nobody knows whether they were for storage";
+        losses.add("undecided_waits", self.undecided_dropped, meaning, false);
+    }
+
     /// The requests that `wait` can have waited for; those that no later wait of the thread can
     /// wait for are forgotten.
     fn requests_of(&mut self, wait: &wire_wait, woken_ns: u64) -> Vec<Served> {
@@ -100,8 +149,11 @@ impl Waits {
             found.extend(own.iter().filter(overlaps));
             own.retain(|served| served.span.completed_ns > woken_ns);
         }
+        // Who waits in such a call may also be woken by its time limit.
+        let own = wait.flags & wire::WAIT_FOR_OWN != 0;
         if let Some(Some((id, waker))) = self.ended.get(place_of(wait.request))
             && *id == wait.request
+            && (!own || waker.held_back || waker.pid == Some(wait.tgid))
             && found.iter().all(|served| served.request_id != waker.request_id)
         {
             found.push(*waker);
@@ -111,6 +163,20 @@ impl Waits {
 }
 
 impl Decoder {
+    /// Takes note of a request, and adds the waits of which it tells that they were for storage.
+    pub(super) fn note_request(
+        &mut self,
+        request: &wire_request,
+        row: &Request,
+        batch: &mut Batch,
+        names: &mut Names,
+    ) {
+        self.waits.note(request, row);
+        for wait in self.waits.decided_by(request) {
+            self.wait(wait.as_bytes(), batch, names);
+        }
+    }
+
     /// Adds a `wire_sleeper`: its wait comes again when it ends.
     pub fn sleeper(&mut self, bytes: &[u8], batch: &mut Batch, names: &mut Names) -> Option<()> {
         let (sleeper, _) = wire_sleeper::read_from_prefix(bytes).ok()?;
@@ -157,6 +223,9 @@ impl Decoder {
         let known = self.known(&wait, batch, names);
         let served = self.waits.requests_of(&wait, woken_ns);
         let Some(class) = class_of(&wait, known, &served) else {
+            if wait.flags & wire::WAIT_FOR_OWN != 0 && !outlasts {
+                self.waits.defer(wait);
+            }
             return Some(());
         };
         let device = self.device_of(&wait, &served, names);

@@ -142,6 +142,15 @@ fn stat(path: &Path) -> Vec<u64> {
     text.split_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
 
+/// Reads the counters of `devices` anew: the watch begins now.
+pub fn read_start(devices: &mut [Device]) {
+    for device in devices {
+        let path = PathBuf::from(format!("/sys/dev/block/{}:{}", device.major, device.minor));
+        device.in_flight_start = in_flight(&path);
+        device.stat_start = stat(&path);
+    }
+}
+
 /// Adds the end of the watch to `devices`: what changed, came or went; with `known_only`, nothing
 /// of devices that are not among them.
 pub fn read_end(devices: &mut Vec<Device>, known_only: bool) {

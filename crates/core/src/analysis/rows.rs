@@ -169,10 +169,12 @@ impl Rows<'_> {
             };
             text(a).cmp(&text(b))
         };
+        let requests = counted.all().requests + counted.open.requests;
         CodePaths {
             sampled_requests: samples.all().requests + samples.open.requests,
-            represented_requests: all.all().requests + all.open.requests,
-            counted_requests: counted.all().requests + counted.open.requests,
+            // Stacks are weighed by bios, of which a request may have several.
+            represented_requests: (all.all().requests + all.open.requests).min(requests),
+            counted_requests: requests,
             table: table(folded, Vec::new(), Whole::of(&all), order, |path, _| {
                 self.code_path(path)
             }),

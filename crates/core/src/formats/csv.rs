@@ -5,7 +5,10 @@
 
 use super::export::{Exported, Format};
 use crate::model::table::{Column, ColumnInfo, Columns, Kind, Table};
-use crate::model::{Environment, Event, Name, Names, Process, Request, RequestPart, Sample, Stack};
+use crate::model::{
+    Environment, Event, Name, Names, Process, Request, RequestPart, Sample, Stack, Wait,
+    WaitRequest,
+};
 use crate::source::Batch;
 use std::io::{self, Write};
 
@@ -46,6 +49,8 @@ macro_rules! tables {
 tables! {
     Requests: Request, requests, "Requests.";
     RequestParts: RequestPart, parts, "Files and owners of requests.";
+    Waits: Wait, waits, "Waits of threads.";
+    WaitRequests: WaitRequest, wait_requests, "What they waited for.";
     Samples: Sample, samples, "Counters.";
     Events: Event, events, "Single block events.";
     Stacks: Stack, stacks, "Stacks.";

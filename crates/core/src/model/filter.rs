@@ -4,6 +4,10 @@ use super::names::{Name, Names};
 use super::request::{Request, RequestPart};
 use super::wait::Wait;
 
+/// The place and the meaning of the loss of waits that do not tell what a filter asks for.
+pub const SILENT_WAITS: (&str, &str) =
+    ("filter", "waits left out: they do not tell what the filter asks for");
+
 /// What a request must be to be kept; an empty filter keeps everything.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Filter {
@@ -42,6 +46,14 @@ impl Filter {
             && any_or_empty(&self.files, |wanted| {
                 parts.iter().filter_map(|part| part.file).any(|file| text(file).starts_with(wanted))
             })
+    }
+
+    /// Whether `wait` tells all that the filter asks for.
+    pub fn can_tell(&self, wait: &Wait) -> bool {
+        (self.devices.is_empty() || wait.device.is_some())
+            && (self.files.is_empty() || wait.file.is_some())
+            && self.operations.is_empty()
+            && self.flags.is_empty()
     }
 
     /// Whether `wait` is kept. What asks for a kind of request keeps no waits: they may be for many.

@@ -6,7 +6,7 @@ use iowhy_core::model::{Operation, Request, Status};
 use iowhy_labs::devices::{Backing, BlockDevice, FileSystem, Kind, LoopDevice};
 use iowhy_labs::error::Context;
 use iowhy_labs::scratch::Scratch;
-use iowhy_labs::{Result, machine, process};
+use iowhy_labs::{Error, Result, command, machine, process};
 use libtest_mimic::Trial;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -19,6 +19,7 @@ pub fn tests() -> Vec<Trial> {
     vec![
         trial("hung::before_and_after_the_watch", never_ends),
         trial("hung::before_the_watch_only", ends_meanwhile),
+        trial("hung::polls_with_a_time_limit", polling),
     ]
 }
 
@@ -108,5 +109,53 @@ fn ends_meanwhile() -> Result<()> {
     let write = the_write(&recording);
     assert_eq!(write.status, Status::BegunBefore, "{write:?}");
     assert!(write.q2c_ns.is_some_and(|waited| waited > 2_900_000_000), "{write:?}");
+    Ok(())
+}
+
+/// A database asks again and again, and each time the limit ends the wait before its I/O does.
+const POLLS: &str = r#"
+my ($file) = @ARGV;
+use constant { SETUP => 206, SUBMIT => 209, GETEVENTS => 208, DIRECT => 040002 };
+sysopen(my $handle, $file, DIRECT) or die "open $file: $!\n";
+my $context = pack("Q", 0);
+syscall(SETUP, 8, $context) == 0 or die "io_setup: $!\n";
+my $address = unpack("Q", $context);
+my $bytes = 65536;
+my $room = "\0" x (2 * $bytes);
+my $at = unpack("Q", pack("P", $room));
+my $aligned = ($at + $bytes - 1) & ~($bytes - 1);
+my $control = pack("Q l l S s l Q Q q Q L L", 0, 0, 0, 1, 0, fileno($handle), $aligned, $bytes, 0, 0, 0, 0);
+my $list = pack("P", $control);
+syscall(SUBMIT, $address, 1, $list) == 1 or die "io_submit: $!\n";
+my $events = "\0" x 256;
+my $limit = pack("q q", 0, 50_000_000);
+for (;;) {
+  my $done = syscall(GETEVENTS, $address, 1, 8, $events, $limit);
+  last if $done != 0;
+}
+"#;
+
+/// Each wait ends without I/O; that they were for I/O shows when that ends.
+fn polling() -> Result<()> {
+    if !cfg!(target_arch = "x86_64") {
+        return Err(Error::unsupported("x86-64", "the test has its numbers of system calls"));
+    }
+    let stage = Stage::new()?;
+    let mut perl = Command::new(command::find("perl")?);
+    perl.args(["-e", POLLS]).arg(stage.upper.path()).stderr(Stdio::null());
+    let frozen = stage.lower.freeze()?;
+    let watch = stage.watch("4")?;
+    std::thread::sleep(Duration::from_secs(1));
+    let spawned = perl.spawn();
+    std::thread::sleep(Duration::from_secs(1));
+    drop(frozen);
+    let mut perl = spawned.context(|| "start perl".to_owned())?;
+    process::wait_or_kill(&mut perl, Duration::from_secs(10));
+    let recording = stage.recording(watch)?;
+    let own = recording.waits.iter().filter(|wait| recording.text(wait.process) == "perl");
+    let own: Vec<_> = own.collect();
+    let at_device: u64 = own.iter().map(|wait| wait.device_ns).sum();
+    assert!(own.len() > 10, "{own:?}\n{}", recording.overview());
+    assert!(at_device > 800_000_000, "{at_device} ns: {own:?}");
     Ok(())
 }

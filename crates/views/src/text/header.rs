@@ -144,6 +144,7 @@ fn losses(summary: &Summary, screen: &mut Screen) {
     let style = *screen.style;
     for loss in &summary.losses.items {
         let (place, meaning) = (escape(&loss.place, &style), escape(&loss.meaning, &style));
+        let meaning = if loss.count == 1 { singular(&meaning) } else { meaning.into_owned() };
         let note = format!("! lost: {} {meaning} ({place})", human::count(loss.count));
         screen.prose(&note, 0, Paint::Alert);
     }
@@ -272,4 +273,12 @@ fn censored(summary: &Summary) -> Option<String> {
         human::count(open),
         human::count(begun),
     ))
+}
+
+/// `request whose end was not seen` of `requests whose end was not seen`.
+fn singular(meaning: &str) -> String {
+    match meaning.split_once(' ') {
+        Some((first, rest)) => format!("{} {rest}", first.strip_suffix('s').unwrap_or(first)),
+        None => meaning.to_owned(),
+    }
 }

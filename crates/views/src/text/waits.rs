@@ -86,7 +86,7 @@ fn class(word: &str) -> &str {
 fn most(waiters: &[Waiter], style: &Style) -> String {
     let one = |waiter: &Waiter| {
         let time = human::time(waiter.time_ns as f64, style);
-        format!("{} ({}) {time}", escape(&waiter.process, style), waiter.pid)
+        format!("{} {time}", escape(&waiter.process, style))
     };
     waiters.iter().map(one).collect::<Vec<_>>().join(", ")
 }

@@ -27,7 +27,7 @@ pub fn write(args: &Export) -> Result<(), Failure> {
         order.push(&events, |event| files.write(event, names, now));
         files.check()
     };
-    let names = sources::read_all(&mut source, &Filter::default(), take)?;
+    let (names, _) = sources::read_all(&mut source, &Filter::default(), take)?;
     let environment = iowhy_core::source::Source::environment(&source).clone();
     order.finish(|event| files.write(event, &names, &environment));
     files.check()?;

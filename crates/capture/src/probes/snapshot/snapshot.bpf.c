@@ -18,10 +18,10 @@ static __always_inline bool is_in_flight(struct request *rq)
 /* Adds a request that was queued before anybody watched. */
 static __always_inline void add_earlier(struct request *rq, u32 device)
 {
-	u64 now = bpf_ktime_get_ns();
+	u64 now = bpf_ktime_get_ns(), key = key_of(rq);
 	struct wire_request *r;
 
-	if (request_under_way(rq))
+	if (find_request(key))
 		return;
 	r = begin_late(rq, device, now);
 	if (!r)
@@ -31,8 +31,8 @@ static __always_inline void add_earlier(struct request *rq, u32 device)
 	if (!r->queue_ns)
 		r->queue_ns = now;
 	/* It may have ended between the look and this. */
-	if (!is_in_flight(rq))
-		remove_request(key_of(rq));
+	if (!is_in_flight(rq) || key_of(rq) != key)
+		remove_request(key);
 }
 
 static __always_inline void mark_known(struct request *rq)

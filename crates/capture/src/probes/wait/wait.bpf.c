@@ -227,6 +227,12 @@ int on_waking(u64 *ctx)
 	return 0;
 }
 
+/* Whether the task sleeps and is off its CPU; what runs has its old state for a while. */
+static __always_inline bool is_asleep(struct task_struct *task)
+{
+	return task_state(task) && !READ(task, on_cpu);
+}
+
 /* Threads that sleep already; they are followed from here on. */
 SEC("iter/task")
 int list_sleepers(struct bpf_iter__task *ctx)
@@ -237,12 +243,10 @@ int list_sleepers(struct bpf_iter__task *ctx)
 	u32 state, tid, flags, *hint;
 	long bytes;
 
-	if (!task || !room)
+	if (!task || !room || !is_asleep(task))
 		return 0;
-	state = READ(task, __state);
+	state = task_state(task);
 	tid = READ(task, pid);
-	if (!state)
-		return 0;
 	flags = BPF_CORE_READ_BITFIELD_PROBED(task, in_iowait) ? WAIT_IOWAIT : 0;
 	if ((state & TASK_UNINTERRUPTIBLE) && !(state & TASK_NOLOAD))
 		flags |= WAIT_UNINTERRUPTIBLE;
@@ -260,9 +264,20 @@ int list_sleepers(struct bpf_iter__task *ctx)
 	sleeper->wait.system_call = -1;
 	see_task(number_of(task), ROOM_COMPLETE);
 	hint = hint_of(tid);
-	if (!hint || bpf_map_update_elem(&sleepers, &tid, &sleeper->wait, 1 /* BPF_NOEXIST */))
+	if (!hint)
 		return 0;
+	/* First the hint: who looks for the entry asks it. */
 	__sync_fetch_and_add(hint, 1);
+	if (bpf_map_update_elem(&sleepers, &tid, &sleeper->wait, BPF_NOEXIST)) {
+		__sync_fetch_and_add(hint, -1);
+		return 0;
+	}
+	/* It may have run between the look and this. */
+	if (!is_asleep(task)) {
+		if (bpf_map_delete_elem(&sleepers, &tid) == 0)
+			__sync_fetch_and_add(hint, -1);
+		return 0;
+	}
 	bytes = bpf_get_task_stack(task, sleeper->frames, sizeof(sleeper->frames), 0);
 	if (bytes < 0)
 		count(COUNT_WAIT_STACKS);

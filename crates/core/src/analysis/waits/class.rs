@@ -194,6 +194,7 @@ const FUNCTIONS: &[(WaitClass, &[&str])] = &[
             "__sync_dirty_buffer",
             "blk_execute_rq",
             "read_events",
+            "exit_aio",
             "io_cqring_wait*",
             "loop_process_work",
         ],
@@ -238,6 +239,18 @@ const OF_BUFFERS: &[&str] = &["bit_wait_io", "out_of_line_wait_on_bit"];
 
 /// What the stack says, its innermost function first.
 pub fn verdict<'a>(frames: impl IntoIterator<Item = &'a str>) -> Verdict {
+    let mut frames = frames.into_iter();
+    match innermost(&mut frames) {
+        // A page that is read or locked for a fault is a fault.
+        Verdict::Storage(PageRead | PageLock) if frames.any(|frame| frame == "filemap_fault") => {
+            Verdict::Storage(PageFault)
+        }
+        verdict => verdict,
+    }
+}
+
+/// What the innermost function that is known says; `frames` are taken up to it.
+fn innermost<'a>(frames: &mut impl Iterator<Item = &'a str>) -> Verdict {
     let mut otherwise = Verdict::Unknown;
     for frame in frames {
         // The compiler's clones of a function have a suffix.
@@ -282,6 +295,8 @@ mod tests {
         assert_eq!(verdict(fsync), Verdict::Storage(PageLock));
         let throttled = ["schedule_timeout", "balance_dirty_pages", "ext4_buffered_write_iter"];
         assert_eq!(verdict(throttled), Verdict::Storage(DirtyThrottle));
+        let fault = ["io_schedule", "filemap_read_folio", "filemap_fault", "do_read_fault"];
+        assert_eq!(verdict(fault), Verdict::Storage(PageFault));
         let locked = ["schedule", "rwsem_down_write_slowpath", "down_write", "xfs_ilock"];
         assert_eq!(verdict(locked), Verdict::Storage(FsLock));
     }

@@ -5,7 +5,7 @@ use super::{Figures, Stage, Stages};
 use crate::formats::blktrace::Record;
 use crate::formats::blktrace::action::categories_of;
 use crate::formats::window::Window;
-use crate::model::{Names, Request, Status};
+use crate::model::{Names, Operation, Request, Status};
 use crate::source::Batch;
 
 /// What is kept until its place in time is settled: requests arrive as they complete, while
@@ -126,7 +126,10 @@ impl Figures {
             (Stage::D2c, request.d2c_ns),
             (Stage::Q2c, request.q2c_ns),
         ];
-        let known = || stages.into_iter().filter_map(|(stage, value)| Some((stage, value?)));
+        // A flush that the kernel sent for others was never queued: they wait for it, and say so.
+        let made = request.operation == Operation::Flush && request.q2c_ns.is_none();
+        let stages = stages.into_iter().filter(move |_| !made);
+        let known = || stages.clone().filter_map(|(stage, value)| Some((stage, value?)));
         known().for_each(|(stage, value)| device.stages.add(stage, value));
         if let (Some(d2c), Some(q2c)) = (request.d2c_ns, request.q2c_ns) {
             let completed = request.start_ns.saturating_add(q2c);
