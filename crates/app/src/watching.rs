@@ -5,7 +5,7 @@
 use crate::failure::Failure;
 use indicatif::{ProgressBar, ProgressStyle};
 use iowhy_capture::live::{Live, Options};
-use iowhy_core::model::filter::SILENT_WAITS;
+use iowhy_core::model::filter::silent_waits;
 use iowhy_core::model::{Environment, Filter, Names};
 use iowhy_core::source::{Batch, Progress, Source};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -86,8 +86,7 @@ pub fn watch<S: Sink>(
     }
     told.bar.finish_and_clear();
     let mut environment = live.environment().clone();
-    let (place, meaning) = SILENT_WAITS;
-    environment.losses.add(place, silent, meaning, false);
+    environment.limits.extend(silent_waits(silent));
     Ok(Watched { environment, names, sink, failed, child })
 }
 

@@ -84,6 +84,7 @@ impl Live {
             devices::read_start(&mut environment.devices);
         })?;
         let unlisted = in_flight.add(&session).unlisted;
+        decoder.start_ns = environment.start_ns;
         decoder.writers = Writers::now(&session);
         decoder.waits = Waits::with(
             ["wait_stacks", "wait_stacks_2"].iter().filter_map(|map| session.handle(map)).collect(),

@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::sources;
 use iowhy_core::analysis::{Summarizer, Summary};
-use iowhy_core::model::filter::SILENT_WAITS;
+use iowhy_core::model::filter::silent_waits;
 use iowhy_core::source::Source;
 
 /// Reads the source and shows it.
@@ -22,8 +22,7 @@ pub fn run(args: &Report) -> Result<(), Failure> {
     if !own.is_empty() {
         environment.filter = [environment.filter.as_str(), &own].join(" ").trim().to_owned();
     }
-    let (place, meaning) = SILENT_WAITS;
-    environment.losses.add(place, silent, meaning, false);
+    environment.limits.extend(silent_waits(silent));
     show(&summarizer.finish(&environment, &names), &args.show)
 }
 

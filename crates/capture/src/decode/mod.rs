@@ -56,6 +56,8 @@ pub struct Decoder {
     unreadable: u64,
     /// Why a disk's requests are tied to none of the devices that stand on it.
     uppers: FxHashMap<u32, String>,
+    /// When the watch began.
+    pub start_ns: u64,
     /// What is known of waits and of what ends them.
     pub waits: Waits,
     /// A hint at who dirtied what was dirty before the watch.
@@ -81,6 +83,7 @@ impl Decoder {
             device_names: FxHashMap::default(),
             unreadable: 0,
             uppers: no_parents(&environment.devices),
+            start_ns: 0,
             waits: Waits::default(),
             writers: Writers::default(),
         }

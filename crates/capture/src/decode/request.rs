@@ -122,8 +122,9 @@ impl Decoder {
             request_id: self.ids.of_record(request.id),
             parent_id: (request.parent != 0).then(|| self.ids.of_parent(request.parent)),
             parent_reason: self.no_parent(request).map(|reason| names.intern(reason)),
-            status: status(request, error),
-            start_ns: start.into_iter().find(|time| *time != 0).unwrap_or(0),
+            status: self.status(request, error),
+            // Nobody stamped it: it waits at least since the watch began.
+            start_ns: start.into_iter().find(|time| *time != 0).unwrap_or(self.start_ns),
             q2g_ns: between(request.queue_ns, request.get_ns),
             g2i_ns: between(request.get_ns, request.insert_ns),
             i2d_ns: between(request.insert_ns, request.issue_ns),
@@ -152,6 +153,31 @@ impl Decoder {
             user_stack_id: sampled.user,
             stack_weight: request.weight,
         }
+    }
+
+    fn status(&self, request: &wire_request, error: Option<i32>) -> Status {
+        if request.complete_ns == 0 {
+            Status::InFlight
+        } else if error.is_some() {
+            Status::Error
+        } else if request.flags & wire::REQUEST_BEGUN_BEFORE != 0 && !self.began_since(request) {
+            Status::BegunBefore
+        } else {
+            Status::Complete
+        }
+    }
+
+    fn no_submitter(&self, request: &wire_request) -> &'static str {
+        match request.flags & wire::REQUEST_BEGUN_BEFORE != 0 {
+            true if self.began_since(request) => "its queueing was not seen",
+            true => "queued before the watch began",
+            false => "made by the kernel itself",
+        }
+    }
+
+    /// Whether it began in the watch, although nobody saw it queued.
+    fn began_since(&self, request: &wire_request) -> bool {
+        request.queue_ns >= self.start_ns
     }
 
     /// Why a request of a disk that other devices stand on is not tied to one of theirs.
@@ -197,7 +223,7 @@ impl Decoder {
             self.push_owned(request, part, filled, batch, names);
         } else {
             if row.pid.is_none() {
-                filled.owner_reason = Some(names.intern(no_submitter(request)));
+                filled.owner_reason = Some(names.intern(self.no_submitter(request)));
             }
             batch.parts.push(filled);
         }
@@ -317,26 +343,6 @@ fn operation(request: &wire_request, meaning: Meaning) -> Operation {
         Operation::Flush
     } else {
         meaning.operation
-    }
-}
-
-fn no_submitter(request: &wire_request) -> &'static str {
-    if request.flags & wire::REQUEST_BEGUN_BEFORE != 0 {
-        "queued before the watch began"
-    } else {
-        "made by the kernel itself"
-    }
-}
-
-fn status(request: &wire_request, error: Option<i32>) -> Status {
-    if request.complete_ns == 0 {
-        Status::InFlight
-    } else if error.is_some() {
-        Status::Error
-    } else if request.flags & wire::REQUEST_BEGUN_BEFORE != 0 {
-        Status::BegunBefore
-    } else {
-        Status::Complete
     }
 }
 

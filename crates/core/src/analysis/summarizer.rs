@@ -101,7 +101,7 @@ impl Summarizer {
     fn ended_time(&self, life: &Life) -> u64 {
         match life.stand {
             Stand::BegunBefore if self.start_ns > 0 => {
-                life.ended_ns().saturating_sub(self.start_ns)
+                life.ended_ns().saturating_sub(self.start_ns.max(life.queued_ns))
             }
             _ => life.whole_ns.unwrap_or(0),
         }

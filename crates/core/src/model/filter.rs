@@ -4,9 +4,11 @@ use super::names::{Name, Names};
 use super::request::{Request, RequestPart};
 use super::wait::Wait;
 
-/// The place and the meaning of the loss of waits that do not tell what a filter asks for.
-pub const SILENT_WAITS: (&str, &str) =
-    ("filter", "waits left out: they do not tell what the filter asks for");
+/// What to say of waits that do not tell what a filter asks for; nothing where there are none.
+pub fn silent_waits(count: u64) -> Option<String> {
+    (count > 0)
+        .then(|| format!("{count} waits left out: they do not tell what the filter asks for"))
+}
 
 /// What a request must be to be kept; an empty filter keeps everything.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -154,6 +154,16 @@ int on_insert(u64 *ctx)
 	return 0;
 }
 
+/*
+ * Whether `r` is what is left of a bio whose end was not seen, and whose memory serves a device now
+ * that is not watched: nobody took note when that was queued.
+ */
+static __always_inline bool is_left_over(struct wire_request *r, struct request *rq)
+{
+	return settings.device_count && r->issue_ns && !r->requeues &&
+	       r->device != device_of(request_disk(rq));
+}
+
 SEC("tp_btf/block_rq_issue")
 int on_issue(u64 *ctx)
 {
@@ -161,6 +171,11 @@ int on_issue(u64 *ctx)
 	struct wire_request *r = request_under_way(rq);
 	u64 now = bpf_ktime_get_ns();
 
+	if (r && is_left_over(r, rq)) {
+		count(COUNT_END_MISSED);
+		remove_request(key_of(rq));
+		r = NULL;
+	}
 	if (!r) {
 		u32 device = device_of(request_disk(rq));
 

@@ -27,9 +27,6 @@ static __always_inline void add_earlier(struct request *rq, u32 device)
 	if (!r)
 		return;
 	r->issue_ns = READ(rq, io_start_time_ns);
-	/* Where the kernel keeps no stamp, this is a bound: it waits at least since now. */
-	if (!r->queue_ns)
-		r->queue_ns = now;
 	/* It may have ended between the look and this. */
 	if (!is_in_flight(rq) || key_of(rq) != key)
 		remove_request(key);
