@@ -91,7 +91,7 @@ impl Waits {
         }
         let Some(tid) = row.tid else { return };
         if self.of_thread.len() >= MOST_THREADS && !self.of_thread.contains_key(&tid) {
-            // Their waits, if any, have been told by now.
+            // Memory is bounded first: who waits right now loses what it waited for.
             self.of_thread.clear();
         }
         let own = self.of_thread.entry(tid).or_default();
@@ -103,12 +103,12 @@ impl Waits {
 
     /// Keeps a wait until a request tells whether it was for storage.
     fn defer(&mut self, wait: wire_wait) {
-        let own = self.undecided.entry(wait.tid).or_default();
-        if own.len() >= MOST_UNDECIDED || self.undecided_count >= MOST_UNDECIDED_OF_ALL {
+        let kept = self.undecided.get(&wait.tid).map_or(0, VecDeque::len);
+        if kept >= MOST_UNDECIDED || self.undecided_count >= MOST_UNDECIDED_OF_ALL {
             self.undecided_dropped += 1;
             return;
         }
-        own.push_back(wait);
+        self.undecided.entry(wait.tid).or_default().push_back(wait);
         self.undecided_count += 1;
     }
 

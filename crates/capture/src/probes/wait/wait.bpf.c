@@ -247,16 +247,13 @@ int list_sleepers(struct bpf_iter__task *ctx)
 		return 0;
 	state = task_state(task);
 	tid = READ(task, pid);
-	flags = BPF_CORE_READ_BITFIELD_PROBED(task, in_iowait) ? WAIT_IOWAIT : 0;
-	if ((state & TASK_UNINTERRUPTIBLE) && !(state & TASK_NOLOAD))
-		flags |= WAIT_UNINTERRUPTIBLE;
+	flags = kind_of_sleep(task, state, -1);
 	if (!flags)
 		return 0;
 	sleeper = &room->sleeper;
 	__builtin_memset(sleeper, 0, sizeof(*sleeper));
 	sleeper->wait.kind = WIRE_WAIT;
-	sleeper->wait.flags = flags | WAIT_BEGUN_BEFORE |
-			      (READ(task, flags) & PF_KTHREAD ? WAIT_KERNEL_THREAD : 0);
+	sleeper->wait.flags = flags | WAIT_BEGUN_BEFORE;
 	sleeper->wait.tgid = READ(task, tgid);
 	sleeper->wait.tid = tid;
 	sleeper->wait.start_ns = bpf_ktime_get_ns();
