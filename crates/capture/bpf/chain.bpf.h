@@ -331,16 +331,22 @@ __noinline int emit_with_parts(u64 key)
 	return 0;
 }
 
-/* Sends what has ended, and forgets it. */
-static __always_inline void finish(struct wire_request *r, u64 key)
+/* What this CPU completed last; `request` is 0 for one that is not followed. */
+static __always_inline void note_ended(u64 request, u64 time_ns)
 {
 	u32 zero = 0;
 	struct wire_ended *ended = bpf_map_lookup_elem(&last_ended, &zero);
 
 	if (ended) {
-		ended->request = r->id;
-		ended->time_ns = r->complete_ns;
+		ended->request = request;
+		ended->time_ns = time_ns;
 	}
+}
+
+/* Sends what has ended, and forgets it. */
+static __always_inline void finish(struct wire_request *r, u64 key)
+{
+	note_ended(r->id, r->complete_ns);
 	if (is_plain(r)) {
 		emit(r, sizeof(*r), COUNT_RING_FULL_REQUEST);
 		remove_request(key);

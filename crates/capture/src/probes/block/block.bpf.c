@@ -215,8 +215,10 @@ int on_complete(u64 *ctx)
 		/* The second end of a flushed request whose first end was taken for all of it. */
 		if (!done && rq->bio)
 			return 0;
-		if (!is_watched(device))
+		if (!is_watched(device)) {
+			note_ended(0, now);
 			return 0;
+		}
 		r = begin_late(rq, device, now);
 		if (!r)
 			return 0;
