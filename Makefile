@@ -45,4 +45,4 @@ bench-locate: ## Measure block to file, beside debugfs; writes docs/blktrace-ben
 	$(TARGET)/release/iowhy-labs bench-locate
 
 deps: ## Install every package that any target needs
-	@scripts/install-deps build demo test static bench
+	@scripts/install-deps build demo test static vm bench

@@ -17,6 +17,7 @@
 //! | [`demo`] | `cargo lab demo` |
 //! | [`located`] | `iowhy locate` beside debugfs |
 //! | [`iowhy`] | the built binary that the labs drive |
+//! | [`vm`] | guests: other kernels and other devices, under QEMU |
 //!
 //! What does not belong here: anything that is shipped. Labs run the built binary `iowhy` as a user
 //! would and never call its crates.
@@ -37,6 +38,7 @@ pub mod page;
 pub mod process;
 pub mod recorded;
 pub mod scratch;
+pub mod vm;
 pub mod workload;
 
 pub use error::{Error, Result};

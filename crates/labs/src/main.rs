@@ -6,7 +6,7 @@ use iowhy_labs::devices::{Backing, Cgroup, FileSystem, Kind, LoopDevice, Zram};
 use iowhy_labs::error::Context;
 use iowhy_labs::scratch::{self, Scratch};
 use iowhy_labs::workload::Workload;
-use iowhy_labs::{Result, bench, bench_blktrace, demo};
+use iowhy_labs::{Result, bench, bench_blktrace, demo, vm};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -30,6 +30,8 @@ enum Command {
     Capture(bench_blktrace::Capture),
     /// Measures `iowhy locate` beside debugfs.
     BenchLocate(bench::locate::Settings),
+    /// Runs a command in a guest with another kernel.
+    Vm(vm::command::Settings),
     /// Removes what killed labs left: mounts, loop and zram devices, cgroups, files.
     Clean,
     /// Makes devices, says where, and keeps them until it is killed; for the test of `clean`.
@@ -43,7 +45,7 @@ enum Command {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     match run(&arguments.command) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             // There is nowhere left to say that standard error is closed.
             let _closed = writeln!(std::io::stderr(), "iowhy-labs: {error}");
@@ -52,16 +54,20 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(command: &Command) -> Result<()> {
+fn run(command: &Command) -> Result<ExitCode> {
+    let done = |()| ExitCode::SUCCESS;
     match command {
-        Command::Demo(settings) => demo::run(settings, &mut say),
-        Command::BenchCapture(settings) => bench::run(settings, &mut say).map(|part| say(&part)),
-        Command::BenchBlktrace(settings) => bench_blktrace::run(settings, &mut say),
-        Command::Capture(capture) => capture.write(),
-        Command::BenchLocate(settings) => bench::locate::run(settings, &mut say),
-        Command::Clean => scratch::remove_dead(),
-        Command::Hold => hold(),
-        Command::Workload(workload) => workload.run(),
+        Command::Demo(settings) => demo::run(settings, &mut say).map(done),
+        Command::BenchCapture(settings) => {
+            bench::run(settings, &mut say).map(|part| say(&part)).map(done)
+        }
+        Command::BenchBlktrace(settings) => bench_blktrace::run(settings, &mut say).map(done),
+        Command::Capture(capture) => capture.write().map(done),
+        Command::BenchLocate(settings) => bench::locate::run(settings, &mut say).map(done),
+        Command::Vm(settings) => vm::command::run(settings, &mut say),
+        Command::Clean => scratch::remove_dead().map(done),
+        Command::Hold => hold().map(done),
+        Command::Workload(workload) => workload.run().map(done),
     }
 }
 

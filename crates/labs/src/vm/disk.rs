@@ -1,0 +1,131 @@
+//! A guest's disks. What makes them slow or sick lies outside the guest, where its kernel cannot see
+//! it: QEMU's throttling, and nbdkit's filters.
+
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+/// What a disk may not exceed. 0 is no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// I/Os per second.
+    pub iops: u64,
+    /// Bytes per second.
+    pub bytes: u64,
+    /// I/Os per second in a burst, until `iops_burst_seconds` of them are used up.
+    pub iops_burst: u64,
+    /// How long a burst may last, seconds.
+    pub iops_burst_seconds: u64,
+}
+
+impl Limits {
+    /// So many I/Os per second.
+    pub fn iops(iops: u64) -> Limits {
+        Limits { iops, ..Limits::default() }
+    }
+
+    /// So many bytes per second.
+    pub fn bytes(bytes: u64) -> Limits {
+        Limits { bytes, ..Limits::default() }
+    }
+
+    /// With bursts: `iops` for that many seconds, as clouds sell them.
+    pub fn burst(self, iops: u64, seconds: u64) -> Limits {
+        Limits { iops_burst: iops, iops_burst_seconds: seconds, ..self }
+    }
+
+    /// As options of a QEMU drive.
+    pub(super) fn options(self) -> String {
+        let mut text = String::new();
+        for (name, value) in [
+            ("iops-total", self.iops),
+            ("bps-total", self.bytes),
+            ("iops-total-max", self.iops_burst),
+            ("iops-total-max-length", self.iops_burst_seconds),
+        ] {
+            if value > 0 {
+                text.push_str(&format!(",throttling.{name}={value}"));
+            }
+        }
+        text
+    }
+
+    /// As arguments of QMP's `block_set_io_throttle`.
+    pub(super) fn arguments(self, disk: &str) -> Value {
+        let mut arguments = json!({
+            "device": disk, "bps": self.bytes, "bps_rd": 0, "bps_wr": 0,
+            "iops": self.iops, "iops_rd": 0, "iops_wr": 0,
+        });
+        if self.iops_burst > 0 {
+            arguments["iops_max"] = json!(self.iops_burst);
+            arguments["iops_max_length"] = json!(self.iops_burst_seconds.max(1));
+        }
+        arguments
+    }
+}
+
+/// How the guest sees a disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Bus {
+    /// `vda`, `vdb` …
+    #[default]
+    Virtio,
+    /// `nvme0n1` …
+    Nvme,
+}
+
+/// Where a disk's bytes are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Bytes {
+    /// A file of that size that holds nothing yet, gone with the guest.
+    Fresh(u64),
+    /// A file that the guest reads and writes.
+    Image(PathBuf),
+    /// nbdkit, with these arguments.
+    Nbdkit(Vec<String>),
+}
+
+/// A disk of a guest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Disk {
+    pub(super) name: String,
+    pub(super) bytes: Bytes,
+    pub(super) bus: Bus,
+    pub(super) limits: Limits,
+}
+
+impl Disk {
+    /// An empty disk of `bytes`, gone with the guest, found there as `/dev/disk/NAME`. Names have 20
+    /// characters at most.
+    pub fn memory(name: &str, bytes: u64) -> Disk {
+        Disk::of(name, Bytes::Fresh(bytes))
+    }
+
+    /// A disk whose bytes are those of a file, which the guest changes.
+    pub fn image(name: &str, path: impl Into<PathBuf>) -> Disk {
+        Disk::of(name, Bytes::Image(path.into()))
+    }
+
+    /// An empty disk behind nbdkit, with its `filters` and their `parameters`: `delay` with
+    /// `rdelay=10ms`, `error` with `error-pread-rate=1%`.
+    pub fn nbdkit(name: &str, bytes: u64, filters: &[&str], parameters: &[&str]) -> Disk {
+        let mut arguments: Vec<String> =
+            filters.iter().map(|filter| format!("--filter={filter}")).collect();
+        arguments.extend(["memory".to_owned(), bytes.to_string()]);
+        arguments.extend(parameters.iter().map(|parameter| (*parameter).to_owned()));
+        Disk::of(name, Bytes::Nbdkit(arguments))
+    }
+
+    fn of(name: &str, bytes: Bytes) -> Disk {
+        Disk { name: name.to_owned(), bytes, bus: Bus::default(), limits: Limits::default() }
+    }
+
+    /// The same, as an NVMe disk.
+    pub fn nvme(self) -> Disk {
+        Disk { bus: Bus::Nvme, ..self }
+    }
+
+    /// The same, within limits that QEMU holds; [`super::Running::limit`] changes them.
+    pub fn limited(self, limits: Limits) -> Disk {
+        Disk { limits, ..self }
+    }
+}

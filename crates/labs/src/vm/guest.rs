@@ -1,0 +1,279 @@
+//! One guest: what it is made of, its run, and what comes back.
+
+use super::cpio::Archive;
+use super::disk::{Disk, Limits};
+use super::kernel::Kernel;
+use super::qemu::{Machine, Qmp};
+use super::userland;
+use crate::error::Context;
+use crate::{Error, Result, command, iowhy};
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// A guest that has not been started.
+#[derive(Clone, Debug)]
+pub struct Guest {
+    kernel: Kernel,
+    disks: Vec<Disk>,
+    modules: Vec<String>,
+    arguments: Vec<String>,
+    files: Vec<(PathBuf, PathBuf)>,
+    memory_mib: u64,
+    cpus: u32,
+    patience: Duration,
+}
+
+impl Guest {
+    /// One with two CPUs, 2 GiB of memory, and iowhy.
+    pub fn new(kernel: Kernel) -> Guest {
+        Guest {
+            kernel,
+            disks: Vec::new(),
+            modules: Vec::new(),
+            arguments: Vec::new(),
+            files: Vec::new(),
+            memory_mib: 2048,
+            cpus: 2,
+            patience: Duration::from_secs(300),
+        }
+    }
+
+    /// With one more disk.
+    pub fn disk(mut self, disk: Disk) -> Guest {
+        self.disks.push(disk);
+        self
+    }
+
+    /// With a module loaded before the command runs; parameters may follow its name.
+    pub fn module(mut self, module: &str) -> Guest {
+        self.modules.push(module.to_owned());
+        self
+    }
+
+    /// With one more argument for the kernel: `lockdown=confidentiality`.
+    pub fn argument(mut self, argument: &str) -> Guest {
+        self.arguments.push(argument.to_owned());
+        self
+    }
+
+    /// With a program or file of this machine, and its libraries, at `path`.
+    pub fn file(mut self, path: impl Into<PathBuf>, from: impl Into<PathBuf>) -> Guest {
+        self.files.push((path.into(), from.into()));
+        self
+    }
+
+    /// With so much memory.
+    pub fn memory(self, mib: u64) -> Guest {
+        Guest { memory_mib: mib, ..self }
+    }
+
+    /// With so many CPUs.
+    pub fn cpus(self, cpus: u32) -> Guest {
+        Guest { cpus, ..self }
+    }
+
+    /// Killed when it takes longer than that.
+    pub fn patience(self, patience: Duration) -> Guest {
+        Guest { patience, ..self }
+    }
+
+    /// Runs `command`, a script for bash, to its end.
+    pub fn run(&self, command: &str) -> Result<Outcome> {
+        self.run_saying(command, &mut |_line| ())
+    }
+
+    /// The same; each line that the guest says goes to `say` as it comes.
+    pub fn run_saying(&self, command: &str, say: &mut dyn FnMut(&str)) -> Result<Outcome> {
+        let mut running = self.start(command)?;
+        while let Some(line) = running.line()? {
+            say(&line);
+        }
+        running.finish()
+    }
+
+    /// Starts it.
+    pub fn start(&self, command: &str) -> Result<Running> {
+        // Sockets have short names: not below a target folder.
+        let folder = tempfile::Builder::new()
+            .prefix("iowhy-vm-")
+            .tempdir_in("/var/tmp")
+            .context(|| "make a folder in /var/tmp".to_owned())?;
+        let initrd = folder.path().join("initrd");
+        self.pack(&initrd, command)?;
+        let machine = Machine {
+            kernel: &self.kernel,
+            folder: folder.path(),
+            initrd: &initrd,
+            memory_mib: self.memory_mib,
+            cpus: self.cpus,
+            arguments: &self.arguments,
+            disks: &self.disks,
+        };
+        let mut children = Children::default();
+        for disk in &self.disks {
+            children.0.extend(machine.serve(disk)?);
+        }
+        let mut qemu = machine.start()?;
+        let said = qemu.stdout.take();
+        children.0.push(qemu);
+        let (sender, lines) = channel();
+        if let Some(said) = said {
+            std::thread::spawn(move || forward(said, &sender));
+        }
+        let deadline = Instant::now() + self.patience;
+        Ok(Running { _children: children, lines, said: String::new(), folder, deadline })
+    }
+
+    /// Writes the guest's first file system: what all guests share, the kernel's modules, its own part.
+    fn pack(&self, path: &Path, command: &str) -> Result<()> {
+        let action = || format!("write {}", path.display());
+        let base = userland::base()?;
+        let mut file = BufWriter::new(File::create(path).context(action)?);
+        for part in [&base, &self.kernel.modules] {
+            let mut part = File::open(part).context(|| format!("open {}", part.display()))?;
+            std::io::copy(&mut part, &mut file).context(action)?;
+        }
+        let mut archive = Archive::new(file);
+        for (path, from) in &self.files {
+            userland::add(&mut archive, path, from)?;
+        }
+        userland::add(&mut archive, Path::new("/usr/bin/iowhy"), &iowhy::binary()?)?;
+        archive.text(Path::new("/command"), command).context(action)?;
+        archive.text(Path::new("/modules"), &self.module_list()).context(action)?;
+        archive.finish().and_then(|mut file| file.flush()).context(action)
+    }
+
+    fn module_list(&self) -> String {
+        let nvme = self.disks.iter().any(|disk| disk.bus == super::disk::Bus::Nvme);
+        let own = nvme.then_some("nvme").into_iter();
+        own.chain(self.modules.iter().map(String::as_str)).collect::<Vec<_>>().join(" ")
+    }
+}
+
+fn forward(said: ChildStdout, lines: &std::sync::mpsc::Sender<String>) {
+    let mut said = BufReader::new(said);
+    let mut line = Vec::new();
+    while said.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+        let text = String::from_utf8_lossy(&line);
+        if lines.send(text.trim_end_matches(['\r', '\n']).to_owned()).is_err() {
+            return;
+        }
+        line.clear();
+    }
+}
+
+/// Programs that are ended with their owner.
+#[derive(Default)]
+struct Children(Vec<Child>);
+
+impl Drop for Children {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ended_already = child.kill();
+            let _status = child.wait();
+        }
+    }
+}
+
+/// A guest that runs; ended when this is dropped.
+pub struct Running {
+    // Ended before its folder goes.
+    _children: Children,
+    lines: Receiver<String>,
+    said: String,
+    folder: TempDir,
+    deadline: Instant,
+}
+
+impl Running {
+    /// The next line that the guest says; `None` once it has ended.
+    pub fn line(&mut self) -> Result<Option<String>> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        match self.lines.recv_timeout(left) {
+            Ok(line) => {
+                self.said.push_str(&line);
+                self.said.push('\n');
+                Ok(Some(line))
+            }
+            Err(RecvTimeoutError::Disconnected) => Ok(None),
+            Err(RecvTimeoutError::Timeout) => Err(self.failed("it took too long")),
+        }
+    }
+
+    /// Waits until the guest says a line that holds `text`.
+    pub fn wait_for(&mut self, text: &str) -> Result<()> {
+        while let Some(line) = self.line()? {
+            if line.contains(text) {
+                return Ok(());
+            }
+        }
+        Err(self.failed(&format!("it ended and never said {text:?}")))
+    }
+
+    /// Changes a disk's limits; the guest is not told.
+    pub fn limit(&mut self, disk: &str, limits: Limits) -> Result<()> {
+        Qmp::connect(self.folder.path())?.tell("block_set_io_throttle", limits.arguments(disk))
+    }
+
+    /// Waits until it has ended.
+    pub fn finish(mut self) -> Result<Outcome> {
+        while self.line()?.is_some() {}
+        let out = self.folder.path().join("out");
+        fs::create_dir(&out).context(|| format!("make {}", out.display()))?;
+        let archive = self.folder.path().join("out.tar");
+        let unpacked = command::run(
+            "tar",
+            [Path::new("--extract"), Path::new("--file"), &archive, Path::new("-C"), &out],
+        );
+        let status = fs::read_to_string(out.join(".status")).unwrap_or_default();
+        match (unpacked, status.trim().parse()) {
+            (Ok(_), Ok(status)) => {
+                Ok(Outcome { status, said: self.said, out, _folder: self.folder })
+            }
+            _ => Err(self.failed("it ended without a result")),
+        }
+    }
+
+    /// A failure of the guest itself, with the end of what it and its kernel said.
+    fn failed(&self, cause: &str) -> Error {
+        let mut text = cause.to_owned();
+        for (what, content) in [
+            ("it said", self.said.clone()),
+            ("its kernel said", self.read("console")),
+            ("QEMU said", self.read("qemu.log")),
+        ] {
+            let lines: Vec<&str> = content.lines().collect();
+            let last = &lines[lines.len().saturating_sub(20)..];
+            text.push_str(&format!("\n{what}:\n{}", last.join("\n")));
+        }
+        Error::failed("run a guest", text)
+    }
+
+    fn read(&self, name: &str) -> String {
+        let bytes = fs::read(self.folder.path().join(name)).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+/// What a guest left.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Its command's exit code.
+    pub status: i32,
+    /// What it wrote to its standard output and error.
+    pub said: String,
+    out: PathBuf,
+    _folder: TempDir,
+}
+
+impl Outcome {
+    /// What it left in `/out`; gone with this value.
+    pub fn out(&self) -> &Path {
+        &self.out
+    }
+}

@@ -1,0 +1,33 @@
+#!/bin/busybox sh
+# The first process of a guest: makes it usable, runs /command, hands over what it left, ends.
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 TERM=dumb
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t devtmpfs devtmpfs /dev
+mkdir -p /dev/shm /dev/disk /tmp /run /var/tmp /out /root
+for folder in /dev/shm /tmp /run /var/tmp /out; do
+  mount -t tmpfs tmpfs $folder
+done
+chmod 1777 /tmp /var/tmp
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
+echo "+io +memory" >/sys/fs/cgroup/cgroup.subtree_control
+
+stty -F /dev/ttyS1 raw -opost
+exec </dev/null >/dev/ttyS1 2>&1
+# In this order: older kernels do not know what virtio needs.
+modprobe -a virtio_ring virtio_pci virtio_blk $(cat /modules)
+
+# Disks answer to the names that they were given.
+for disk in /sys/block/vd* /sys/block/nvme*; do
+  for serial in $disk/serial $disk/device/serial; do
+    [ -e "$serial" ] || continue
+    read -r name <"$serial"
+    ln -s "/dev/${disk##*/}" "/dev/disk/$name"
+  done
+done
+
+bash /command
+echo $? >/out/.status
+dmesg >/out/.dmesg
+tar -C /out -cf - . | dd of=/dev/disk/iowhy-out bs=1M conv=fsync status=none
+poweroff -f

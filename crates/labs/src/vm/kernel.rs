@@ -1,0 +1,240 @@
+//! Which kernels there are guests of, and how they are fetched: Debian's, through apt, the newest of
+//! each line. Nothing of them is ever committed.
+
+use super::apt::Suite;
+use super::cpio::Archive;
+use crate::error::Context;
+use crate::{Error, Result, command};
+use std::fs::{self, File};
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+
+/// A line of kernels that is tested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// What it is called: `6.1`; the newest of all is `sid`.
+    pub name: &'static str,
+    suite: &'static str,
+    /// What its packages' names begin with; a digit follows.
+    prefix: &'static str,
+}
+
+/// Every line, the oldest first.
+pub const LINES: &[Line] = &[
+    Line { name: "5.10", suite: "bullseye", prefix: "linux-image-5.10." },
+    Line { name: "6.1", suite: "bookworm-security", prefix: "linux-image-6.1." },
+    Line { name: "6.12", suite: "bookworm-backports", prefix: "linux-image-6.12." },
+    Line { name: "sid", suite: "sid", prefix: "linux-image-" },
+];
+
+/// The flavour that is used: small, and with everything that a virtual machine has.
+const FLAVOUR: &str = "-cloud-amd64";
+/// Modules that a guest can load, by folder: block devices, file systems, and what these need.
+const MODULES: &[&str] = &[
+    "arch/x86/crypto",
+    "block",
+    "crypto",
+    "drivers/block",
+    "drivers/char",
+    "drivers/md",
+    "drivers/nvme",
+    "drivers/scsi",
+    "drivers/virtio",
+    "fs/btrfs",
+    "fs/configfs",
+    "fs/xfs",
+    "lib",
+];
+
+/// A kernel on this machine, ready to be started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kernel {
+    /// Its line's name: `6.1`.
+    pub name: &'static str,
+    /// What it calls itself: `6.1.0-56-cloud-amd64`.
+    pub release: String,
+    /// The image that is started.
+    pub image: PathBuf,
+    /// Its modules, as a part of the guest's first file system.
+    pub modules: PathBuf,
+}
+
+impl Kernel {
+    /// The newest kernel of a line: `5.10`, `6.1`, `6.12`, `sid`, or a version of sid's such as `7.2`.
+    /// It is fetched once a day at most. Where the mirror cannot be reached, one that was fetched
+    /// before will do, and `say` is told.
+    pub fn fetch(name: &str, say: &mut dyn FnMut(&str)) -> Result<Kernel> {
+        let line = line_of(name)?;
+        let _lock = super::lock_cache()?;
+        let folder = super::cache()?.join("kernels").join(line.name);
+        let kernel = match newest(line) {
+            Ok((suite, package)) => prepare(line, &suite, &package, &folder, say)?,
+            Err(error) => {
+                let earlier = kept(line, &folder)
+                    .map_err(|_none| Error::failed(format!("fetch Linux {}", line.name), &error))?;
+                say(&format!("using {}, which was fetched before: {error}", earlier.release));
+                earlier
+            }
+        };
+        if line.name == name || is_version(&kernel.release, name) {
+            return Ok(kernel);
+        }
+        Err(Error::missing(
+            format!("a kernel {name}: sid has {}", kernel.release),
+            "take sid for the newest there is",
+        ))
+    }
+
+    /// Every kernel that is tested, the oldest first.
+    pub fn fetch_all(say: &mut dyn FnMut(&str)) -> Result<Vec<Kernel>> {
+        LINES.iter().map(|line| Kernel::fetch(line.name, say)).collect()
+    }
+}
+
+/// The line of a name that a person gave.
+fn line_of(name: &str) -> Result<Line> {
+    if let Some(line) = LINES.iter().find(|line| line.name == name) {
+        return Ok(*line);
+    }
+    match LINES.last() {
+        Some(newest) if name.starts_with(|first: char| first.is_ascii_digit()) => Ok(*newest),
+        _ => {
+            let names: Vec<&str> = LINES.iter().map(|line| line.name).collect();
+            Err(Error::missing(format!("a kernel {name}"), format!("take {}", names.join(", "))))
+        }
+    }
+}
+
+fn is_version(release: &str, wanted: &str) -> bool {
+    release.strip_prefix(wanted).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// The newest image of a line.
+fn newest(line: Line) -> Result<(Suite, String)> {
+    let suite = Suite::new(line.suite, &super::cache()?)?;
+    suite.refresh()?;
+    let mut images: Vec<String> = suite
+        .names(line.prefix)?
+        .into_iter()
+        .filter(|name| name.ends_with(FLAVOUR))
+        .filter(|name| name[line.prefix.len()..].starts_with(|c: char| c.is_ascii_digit()))
+        .collect();
+    images.sort_by_key(|name| numbers(name));
+    let image = images.pop().ok_or_else(|| {
+        let what = format!("a package {}*{FLAVOUR} in {}", line.prefix, line.suite);
+        Error::missing(what, "has Debian renamed its kernels?")
+    })?;
+    Ok((suite, image))
+}
+
+/// The numbers in a name, by which 6.12.117 comes after 6.12.95.
+fn numbers(name: &str) -> Vec<u64> {
+    name.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect()
+}
+
+/// Makes what `folder` keeps of the package, unless it is there.
+fn prepare(
+    line: Line,
+    suite: &Suite,
+    package: &str,
+    folder: &Path,
+    say: &mut dyn FnMut(&str),
+) -> Result<Kernel> {
+    if let Ok(kernel) = kept(line, folder)
+        && package.ends_with(&kernel.release)
+    {
+        return Ok(kernel);
+    }
+    say(&format!("fetching {package}"));
+    let new = folder.with_extension("new");
+    let _absent = fs::remove_dir_all(&new);
+    let unpacked = new.join("unpacked");
+    fs::create_dir_all(&unpacked).context(|| format!("make {}", unpacked.display()))?;
+    suite.unpack(package, &unpacked)?;
+    // Newer packages are split; the one that is named for the image holds nothing.
+    for part in suite.needs(package)? {
+        if ["linux-binary-", "linux-modules-"].iter().any(|prefix| part.starts_with(prefix)) {
+            suite.unpack(&part, &unpacked)?;
+        }
+    }
+    let release = package.trim_start_matches("linux-image-");
+    keep(release, &unpacked, &new)?;
+    let _absent = fs::remove_dir_all(folder);
+    fs::rename(&new, folder).context(|| format!("rename {}", new.display()))?;
+    kept(line, folder)
+}
+
+/// Takes image and modules out of what was unpacked.
+fn keep(release: &str, unpacked: &Path, folder: &Path) -> Result<()> {
+    let modules = ["lib/modules", "usr/lib/modules"]
+        .map(|place| unpacked.join(place).join(release))
+        .into_iter()
+        .find(|place| place.is_dir())
+        .ok_or_else(|| Error::failed(format!("unpack {release}"), "there are no modules in it"))?;
+    let image = [unpacked.join(format!("boot/vmlinuz-{release}")), modules.join("vmlinuz")]
+        .into_iter()
+        .find(|place| place.is_file())
+        .ok_or_else(|| Error::failed(format!("unpack {release}"), "there is no image in it"))?;
+    fs::rename(&image, folder.join("vmlinuz")).context(|| format!("keep {}", image.display()))?;
+    keep_modules(release, &modules, folder)?;
+    fs::write(folder.join("release"), release).context(|| "note the release".to_owned())?;
+    fs::remove_dir_all(unpacked).context(|| format!("remove {}", unpacked.display()))
+}
+
+/// Packs the modules of [`MODULES`], not compressed: a guest without KVM takes long to unpack them.
+fn keep_modules(release: &str, modules: &Path, folder: &Path) -> Result<()> {
+    let root = folder.join("root");
+    let target = root.join("lib/modules").join(release);
+    for name in MODULES {
+        let from = modules.join("kernel").join(name);
+        let to = target.join("kernel").join(name);
+        if from.is_dir() {
+            fs::create_dir_all(&to).context(|| format!("make {}", to.display()))?;
+            command::run("cp", [Path::new("-rT"), &from, &to])?;
+        }
+    }
+    let find = [".", "-name", "*.ko.xz", "-exec", "xz", "--decompress", "{}", "+"];
+    let mut unpack = std::process::Command::new(command::find("find")?);
+    unpack.args(find).current_dir(&target);
+    command::output_of(unpack)?;
+    command::run("depmod", [Path::new("--basedir"), &root, Path::new(release)])?;
+    let path = folder.join("modules.cpio");
+    let packed = || format!("write {}", path.display());
+    let file = File::create(&path).context(packed)?;
+    let mut archive = Archive::new(BufWriter::new(file));
+    // Below /usr: /lib is a link there.
+    archive.tree(Path::new("/usr"), &root).context(packed)?;
+    archive.finish().and_then(|mut file| std::io::Write::flush(&mut file)).context(packed)?;
+    fs::remove_dir_all(&root).context(|| format!("remove {}", root.display()))
+}
+
+/// What an earlier run kept.
+fn kept(line: Line, folder: &Path) -> Result<Kernel> {
+    let note = folder.join("release");
+    let release =
+        fs::read_to_string(&note).context(|| format!("read {}", note.display()))?.trim().to_owned();
+    Ok(Kernel {
+        name: line.name,
+        release,
+        image: folder.join("vmlinuz"),
+        modules: folder.join("modules.cpio"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_is_found_by_number() {
+        let mut names = ["6.12.95+deb12", "6.12.117+deb12", "6.12.9+deb12.1", "6.1.0-56"];
+        names.sort_by_key(|name| numbers(name));
+        assert_eq!(names, ["6.1.0-56", "6.12.9+deb12.1", "6.12.95+deb12", "6.12.117+deb12"]);
+    }
+
+    #[test]
+    fn a_version_is_not_its_own_prefix() {
+        assert!(is_version("7.2.13+deb14-cloud-amd64", "7.2"));
+        assert!(!is_version("7.21.0-cloud-amd64", "7.2"));
+    }
+}

@@ -1,0 +1,69 @@
+//! Guests: other kernels, and devices that this machine lacks, under QEMU without KVM.
+//!
+//! ```no_run
+//! use iowhy_labs::vm::{Disk, Guest, Kernel, Limits};
+//!
+//! let kernel = Kernel::fetch("6.1", &mut |_| ())?;
+//! let outcome = Guest::new(kernel)
+//!     .disk(Disk::memory("slow", 256 << 20).limited(Limits::iops(200)))
+//!     .module("null_blk")
+//!     .run("iowhy record -t 5 -o /out/recording; iowhy report /out/recording")?;
+//! assert_eq!(outcome.status, 0, "{}", outcome.said);
+//! let recording = outcome.out().join("recording");
+//! # Ok::<(), iowhy_labs::Error>(())
+//! ```
+//!
+//! A guest has no disk of its own: it runs from memory, with the programs of [`userland`], and is gone
+//! when its command has ended. The command runs as root in a shell. Its disks are found by name, as
+//! `/dev/disk/NAME`; what it leaves in `/out` comes back in [`Outcome::out`].
+//!
+//! | where | what lives there |
+//! |---|---|
+//! | [`kernel`] | which kernels, and how they are fetched |
+//! | [`userland`] | the programs of a guest |
+//! | [`disk`] | its disks: their limits, delays and errors outside the guest |
+//! | [`guest`] | starting one, talking to QEMU, what comes back |
+//! | [`command`] | `cargo lab vm` |
+//!
+//! What does not belong here: what is tested in guests.
+
+mod apt;
+pub mod command;
+mod cpio;
+pub mod disk;
+pub mod guest;
+pub mod kernel;
+mod qemu;
+pub mod userland;
+
+pub use disk::{Disk, Limits};
+pub use guest::{Guest, Outcome, Running};
+pub use kernel::Kernel;
+
+use crate::error::Context;
+use crate::{Error, Result};
+use rustix::fs::FlockOperation;
+use std::fs::{self, File};
+use std::path::PathBuf;
+
+/// Where kernels and userlands are kept: outside the repository.
+pub fn cache() -> Result<PathBuf> {
+    let base = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(|| {
+        let home = std::env::var_os("HOME").map(PathBuf::from)?;
+        Some(home.join(".cache"))
+    });
+    let folder = base
+        .ok_or_else(|| Error::missing("a cache directory", "set HOME or XDG_CACHE_HOME"))?
+        .join("iowhy/guests");
+    fs::create_dir_all(&folder).context(|| format!("make {}", folder.display()))?;
+    Ok(folder)
+}
+
+/// Held while something in the cache is made, so that two labs do not make it at once.
+fn lock_cache() -> Result<File> {
+    let path = cache()?.join("lock");
+    let file = File::create(&path).context(|| format!("make {}", path.display()))?;
+    rustix::fs::flock(&file, FlockOperation::LockExclusive)
+        .context(|| format!("lock {}", path.display()))?;
+    Ok(file)
+}

@@ -1,0 +1,176 @@
+//! QEMU: its command line, and QMP, by which a running guest's disks are changed.
+
+use super::disk::{Bus, Bytes, Disk};
+use super::kernel::Kernel;
+use crate::error::Context;
+use crate::{Error, Result, command};
+use serde_json::{Value, json};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The disk that takes back what a guest leaves.
+pub const OUT: &str = "iowhy-out";
+const OUT_BYTES: u64 = 4 << 30;
+/// What every kernel is told: no console but the log's, an end instead of a hang, nothing that takes
+/// time without KVM.
+const KERNEL_ARGUMENTS: &str = "console=ttyS0 loglevel=5 panic=-1 mitigations=off audit=0 \
+    apparmor=0 selinux=0 cgroup_no_v1=all psi=1 rcupdate.rcu_expedited=1 \
+    random.trust_cpu=on raid=noautodetect";
+
+/// What one QEMU is started with.
+pub struct Machine<'a> {
+    pub kernel: &'a Kernel,
+    pub folder: &'a Path,
+    pub initrd: &'a Path,
+    pub memory_mib: u64,
+    pub cpus: u32,
+    pub arguments: &'a [String],
+    pub disks: &'a [Disk],
+}
+
+impl Machine<'_> {
+    /// Starts it. What the guest says comes from its standard output.
+    pub fn start(&self) -> Result<Child> {
+        let out = self.folder.join("out.tar");
+        fresh(&out, OUT_BYTES)?;
+        let mut command = Command::new(command::find("qemu-system-x86_64")?);
+        command
+            .args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"])
+            .args(["-accel", "tcg,thread=multi"])
+            // With five levels of page tables Linux 6.12 does not start in this emulation.
+            .args(["-cpu", "max,la57=off"])
+            .args(["-smp", &self.cpus.to_string(), "-m", &self.memory_mib.to_string()])
+            .arg("-kernel")
+            .arg(&self.kernel.image)
+            .arg("-initrd")
+            .arg(self.initrd)
+            .args(["-append", &self.kernel_arguments()])
+            .args(["-device", "virtio-rng-pci"])
+            .arg("-serial")
+            .arg(format!("file:{}", self.folder.join("console").display()))
+            .args(["-chardev", "stdio,id=said,signal=off", "-serial", "chardev:said"])
+            .arg("-qmp")
+            .arg(format!("unix:{},server=on,wait=off", self.folder.join("qmp").display()));
+        for disk in self.disks {
+            command.args(self.disk(disk)?);
+        }
+        command.args(self.disk(&Disk::image(OUT, &out))?);
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        let log = self.folder.join("qemu.log");
+        let log = File::create(&log).context(|| format!("make {}", log.display()))?;
+        command.stderr(log).spawn().context(|| "start qemu-system-x86_64".to_owned())
+    }
+
+    fn kernel_arguments(&self) -> String {
+        let mut text = KERNEL_ARGUMENTS.to_owned();
+        for argument in self.arguments {
+            text.push(' ');
+            text.push_str(argument);
+        }
+        text
+    }
+
+    /// The arguments of a disk.
+    fn disk(&self, disk: &Disk) -> Result<[String; 4]> {
+        let name = &disk.name;
+        let file = match &disk.bytes {
+            Bytes::Fresh(bytes) => {
+                let path = self.folder.join(format!("{name}.image"));
+                fresh(&path, *bytes)?;
+                path.display().to_string()
+            }
+            Bytes::Image(path) => path.display().to_string(),
+            Bytes::Nbdkit(_) => format!("nbd+unix:///?socket={}", self.socket(disk).display()),
+        };
+        let drive = format!(
+            "if=none,id={name},format=raw,cache=unsafe,file={}{}",
+            file.replace(',', ",,"),
+            disk.limits.options()
+        );
+        let device = match disk.bus {
+            Bus::Virtio => format!("virtio-blk-pci,drive={name},serial={name}"),
+            Bus::Nvme => format!("nvme,drive={name},serial={name}"),
+        };
+        Ok(["-drive".to_owned(), drive, "-device".to_owned(), device])
+    }
+
+    /// Starts what serves the disk's bytes, where that is a program of its own.
+    pub fn serve(&self, disk: &Disk) -> Result<Option<Child>> {
+        let Bytes::Nbdkit(arguments) = &disk.bytes else { return Ok(None) };
+        let socket = self.socket(disk);
+        let mut command = Command::new(command::find("nbdkit")?);
+        command.args(["--foreground", "--exit-with-parent", "--unix"]).arg(&socket);
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null());
+        let child = command.spawn().context(|| "start nbdkit".to_owned())?;
+        let begun = Instant::now();
+        while !socket.exists() {
+            if begun.elapsed() > Duration::from_secs(10) {
+                return Err(Error::failed(
+                    format!("start {}", command::shown(&command)),
+                    "its socket did not appear",
+                ));
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(Some(child))
+    }
+
+    fn socket(&self, disk: &Disk) -> std::path::PathBuf {
+        self.folder.join(format!("{}.socket", disk.name))
+    }
+}
+
+/// A file of that size that takes no room yet.
+fn fresh(path: &Path, bytes: u64) -> Result<()> {
+    let file = File::create(path).context(|| format!("make {}", path.display()))?;
+    file.set_len(bytes).context(|| format!("size {}", path.display()))
+}
+
+/// QEMU's control channel.
+pub struct Qmp {
+    to: UnixStream,
+    from: BufReader<UnixStream>,
+}
+
+impl Qmp {
+    /// Connects to the QEMU whose files lie in `folder`.
+    pub fn connect(folder: &Path) -> Result<Qmp> {
+        let path = folder.join("qmp");
+        let action = || format!("connect to {}", path.display());
+        let to = UnixStream::connect(&path).context(action)?;
+        let from = BufReader::new(to.try_clone().context(action)?);
+        let mut qmp = Qmp { to, from };
+        qmp.answer("greet", "QMP")?;
+        qmp.tell("qmp_capabilities", json!({}))?;
+        Ok(qmp)
+    }
+
+    /// Gives one command.
+    pub fn tell(&mut self, name: &str, arguments: Value) -> Result<()> {
+        let line = json!({ "execute": name, "arguments": arguments });
+        writeln!(self.to, "{line}").context(|| format!("tell QEMU to {name}"))?;
+        self.answer(name, "return").map(drop)
+    }
+
+    /// The next line that has `key`; events come in between.
+    fn answer(&mut self, name: &str, key: &str) -> Result<Value> {
+        let action = || format!("have QEMU {name}");
+        loop {
+            let mut line = String::new();
+            if self.from.read_line(&mut line).context(action)? == 0 {
+                return Err(Error::failed(action(), "QEMU has ended"));
+            }
+            let answer: Value = serde_json::from_str(&line).context(action)?;
+            if let Some(error) = answer.get("error") {
+                return Err(Error::failed(action(), error));
+            }
+            if answer.get(key).is_some() {
+                return Ok(answer);
+            }
+        }
+    }
+}

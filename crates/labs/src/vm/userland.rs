@@ -1,0 +1,255 @@
+//! The programs of a guest: this machine's own, each with the libraries that it needs.
+
+use super::cpio::Archive;
+use crate::error::Context;
+use crate::{Error, Result, command};
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What a guest can run.
+const PROGRAMS: &[&str] = &[
+    // The shell and what its scripts use.
+    "bash",
+    "busybox",
+    "awk",
+    "basename",
+    "cat",
+    "chmod",
+    "chown",
+    "cp",
+    "cut",
+    "date",
+    "dd",
+    "df",
+    "dirname",
+    "dmesg",
+    "du",
+    "echo",
+    "env",
+    "expr",
+    "false",
+    "find",
+    "grep",
+    "head",
+    "id",
+    "kill",
+    "ln",
+    "ls",
+    "mkdir",
+    "mkfifo",
+    "mknod",
+    "mktemp",
+    "mv",
+    "nice",
+    "perl",
+    "printf",
+    "ps",
+    "pwd",
+    "readlink",
+    "realpath",
+    "rm",
+    "rmdir",
+    "sed",
+    "seq",
+    "sh",
+    "sleep",
+    "sort",
+    "stat",
+    "stty",
+    "sync",
+    "tail",
+    "tar",
+    "tee",
+    "test",
+    "timeout",
+    "touch",
+    "tr",
+    "true",
+    "truncate",
+    "uname",
+    "uniq",
+    "wc",
+    "xargs",
+    // Modules, devices, file systems.
+    "addpart",
+    "blkdiscard",
+    "blockdev",
+    "chattr",
+    "debugfs",
+    "delpart",
+    "depmod",
+    "dmsetup",
+    "dumpe2fs",
+    "filefrag",
+    "findmnt",
+    "flock",
+    "fsfreeze",
+    "fstrim",
+    "insmod",
+    "losetup",
+    "lsblk",
+    "lsmod",
+    "mdadm",
+    "mkfs.btrfs",
+    "mkfs.ext4",
+    "mkfs.xfs",
+    "mkswap",
+    "modinfo",
+    "modprobe",
+    "mount",
+    "mountpoint",
+    "rmmod",
+    "setpriv",
+    "swapoff",
+    "swapon",
+    "taskset",
+    "umount",
+    "unshare",
+    "xfs_bmap",
+    "xfs_io",
+    // Workloads, and the tools that iowhy is compared with.
+    "blkparse",
+    "blktrace",
+    "btt",
+    "fio",
+];
+
+/// Programs that busybox has for a guest.
+const OF_BUSYBOX: &[&str] = &["poweroff", "vi", "less", "top", "hexdump", "mdev"];
+
+/// What programs read or load without being linked to it.
+const FILES: &[&str] = &["/etc/mke2fs.conf", "/lib/x86_64-linux-gnu/libgcc_s.so.1"];
+
+/// perl's own modules.
+const PERL: &str = "/usr/lib/x86_64-linux-gnu/perl-base";
+
+/// Folders of which the machine has one and an older name for it.
+const MERGED: &[&str] = &["bin", "sbin", "lib", "lib64"];
+
+/// The first file system's part that all guests share; made when a program has changed.
+pub fn base() -> Result<PathBuf> {
+    let files = base_files()?;
+    let mut hasher = DefaultHasher::new();
+    for file in &files {
+        let about = fs::metadata(file).context(|| format!("look at {}", file.display()))?;
+        (file, about.len(), about.mtime()).hash(&mut hasher);
+    }
+    (OF_BUSYBOX, MERGED, include_str!("userland.rs")).hash(&mut hasher);
+    let _lock = super::lock_cache()?;
+    let folder = super::cache()?;
+    let path = folder.join(format!("userland-{:016x}.cpio", hasher.finish()));
+    if path.exists() {
+        return Ok(path);
+    }
+    for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with("userland-") {
+            let _gone = fs::remove_file(entry.path());
+        }
+    }
+    let new = path.with_extension("new");
+    write_base(&new, &files).context(|| format!("write {}", new.display()))?;
+    fs::rename(&new, &path).context(|| format!("rename {}", new.display()))?;
+    Ok(path)
+}
+
+fn base_files() -> Result<BTreeSet<PathBuf>> {
+    let mut files = BTreeSet::new();
+    for program in PROGRAMS {
+        let path = command::find(program).map_err(|_absent| {
+            Error::missing(format!("{program} for a guest"), "scripts/install-deps build test vm")
+        })?;
+        files.insert(path);
+    }
+    let mut libraries = libraries_of(files.iter())?;
+    files.append(&mut libraries);
+    files.extend(FILES.iter().map(PathBuf::from).filter(|path| path.exists()));
+    collect(Path::new(PERL), &mut files);
+    Ok(files)
+}
+
+fn collect(folder: &Path, files: &mut BTreeSet<PathBuf>) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            collect(&path, files);
+        } else {
+            files.insert(path);
+        }
+    }
+}
+
+fn write_base(path: &Path, files: &BTreeSet<PathBuf>) -> io::Result<()> {
+    let mut archive = Archive::new(BufWriter::new(File::create(path)?));
+    for name in MERGED {
+        archive.directory(&Path::new("/usr").join(name))?;
+        archive.link(&Path::new("/").join(name), &Path::new("usr").join(name))?;
+    }
+    for folder in ["/dev", "/proc", "/sys", "/var/tmp", "/etc", "/root"] {
+        archive.directory(Path::new(folder))?;
+    }
+    for file in files {
+        archive.file(&merged(file), file)?;
+    }
+    for name in OF_BUSYBOX {
+        archive.link(&Path::new("/usr/bin").join(name), Path::new("busybox"))?;
+    }
+    archive.text(
+        Path::new("/etc/passwd"),
+        "root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534:nobody:/:/bin/false\n",
+    )?;
+    archive.text(Path::new("/etc/group"), "root:x:0:\nnogroup:x:65534:\n")?;
+    archive.text(Path::new("/init"), include_str!("init.sh"))?;
+    archive.finish()?.flush()
+}
+
+/// Where a guest has what this machine has at `path`: only below /usr.
+fn merged(path: &Path) -> PathBuf {
+    let below = path.strip_prefix("/").unwrap_or(path);
+    let first = below.components().next().map(|part| part.as_os_str().to_owned());
+    if first.is_some_and(|first| MERGED.iter().any(|name| first == *name)) {
+        Path::new("/usr").join(below)
+    } else {
+        path.to_owned()
+    }
+}
+
+/// Adds `from` as `path`, with its libraries.
+pub fn add<W: Write>(archive: &mut Archive<W>, path: &Path, from: &Path) -> Result<()> {
+    let action = || format!("pack {}", from.display());
+    archive.file(path, from).context(action)?;
+    for library in libraries_of([from.to_owned()].iter())? {
+        archive.file(&merged(&library), &library).context(action)?;
+    }
+    Ok(())
+}
+
+/// The libraries of programs, as the linker finds them here; none of a static one.
+fn libraries_of<'a>(programs: impl Iterator<Item = &'a PathBuf>) -> Result<BTreeSet<PathBuf>> {
+    let mut command = Command::new(command::find("ldd")?);
+    command.args(programs);
+    // It complains of static programs, and names the others' libraries all the same.
+    let output = command.output().context(|| "run ldd".to_owned())?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let paths = text.lines().filter_map(|line| {
+        let (line, _address) = line.trim().split_once(" (0x")?;
+        Some(line.rsplit(' ').next().unwrap_or(line))
+    });
+    Ok(paths.filter(|path| path.starts_with('/')).map(PathBuf::from).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_lie_where_the_merged_folder_is() {
+        assert_eq!(merged(Path::new("/lib64/ld.so")), Path::new("/usr/lib64/ld.so"));
+        assert_eq!(merged(Path::new("/usr/lib/a")), Path::new("/usr/lib/a"));
+        assert_eq!(merged(Path::new("/liberty")), Path::new("/liberty"));
+    }
+}
