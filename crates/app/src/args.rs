@@ -5,6 +5,7 @@
 pub mod events;
 pub mod export;
 pub mod import;
+pub mod interval;
 pub mod locate;
 pub mod plot;
 pub mod stages;
@@ -50,6 +51,10 @@ pub enum Command {
     Plot(plot::Plot),
     /// Say which file a block of a device belongs to, or where a file is on its device
     Locate(locate::Locate),
+    /// Show devices interval by interval (replaces iostat -x)
+    Stat(interval::Stat),
+    /// Show how long requests took, as histograms (replaces biolatency, iolatency)
+    Latency(interval::Latency),
     /// Show what this machine lets iowhy see, and what is lost for each thing missing
     Check,
 }

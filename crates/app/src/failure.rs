@@ -4,6 +4,8 @@ use std::fmt::Display;
 
 /// The command failed.
 pub const FAILED: u8 = 1;
+/// What was asked for makes no sense.
+pub const USAGE: u8 = 2;
 /// A privilege is missing. The number is what test runners read as "cannot be done here".
 pub const NO_PRIVILEGE: u8 = 77;
 

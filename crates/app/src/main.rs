@@ -6,6 +6,7 @@
 //! | [`commands`] | a module for each command |
 //! | [`sources`] | what the user names as a source: a recording or a capture |
 //! | [`watching`] | drives a live watch: time, signals, progress |
+//! | [`intervals`] | drives the views of intervals |
 //! | [`output`] | standard output and error: the only place that prints |
 //! | [`failure`] | messages, hints and exit codes |
 //!
@@ -15,6 +16,7 @@
 mod args;
 mod commands;
 mod failure;
+mod intervals;
 mod output;
 mod sources;
 mod watching;
@@ -34,6 +36,8 @@ fn main() -> ExitCode {
         Some(args::Command::Export(export)) => commands::export::run(export),
         Some(args::Command::Locate(locate)) => commands::locate::run(locate),
         Some(args::Command::Plot(plot)) => commands::plot::run(plot),
+        Some(args::Command::Stat(stat)) => commands::views::stat(stat),
+        Some(args::Command::Latency(latency)) => commands::views::latency(latency),
         Some(args::Command::Check) => commands::check::run(),
     };
     match result {

@@ -102,6 +102,17 @@ pub fn open(given: &[PathBuf], events: bool) -> Result<Opened, Failure> {
     }
 }
 
+impl Opened {
+    /// Whether no row will come that belongs, but for a second or so, before those that came: a
+    /// recording gives a few seconds of one table, then of the next.
+    pub fn is_settled(&self) -> bool {
+        match self {
+            Opened::Recording(reader) => reader.is_between_rounds(),
+            Opened::Capture(_) => true,
+        }
+    }
+}
+
 /// Imports a capture.
 pub fn import(inputs: &Inputs, events: bool) -> Result<Import, Failure> {
     let names = names(inputs)?;
@@ -139,14 +150,24 @@ pub fn read_all(
     filter: &Filter,
     mut each: impl FnMut(&Batch, &Names, &Environment) -> Result<(), Failure>,
 ) -> Result<(Names, u64), Failure> {
+    read_while(source, filter, |batch, names, source| {
+        each(batch, names, source.environment()).map(|()| true)
+    })
+}
+
+/// The same, as long as `each` answers true.
+pub fn read_while(
+    source: &mut Opened,
+    filter: &Filter,
+    mut each: impl FnMut(&Batch, &Names, &Opened) -> Result<bool, Failure>,
+) -> Result<(Names, u64), Failure> {
     let (mut names, mut batch) = (Names::new(), Batch::default());
     let mut silent = 0;
     loop {
         batch.clear();
         let progress = source.fill(&mut batch, &mut names)?;
         silent += batch.retain(filter, &names);
-        each(&batch, &names, source.environment())?;
-        if progress == Progress::Done {
+        if !each(&batch, &names, source)? || progress == Progress::Done {
             return Ok((names, silent));
         }
     }

@@ -32,8 +32,21 @@ pub struct Until {
 
 /// What takes the rows of a watch.
 pub trait Sink {
+    /// Whether it prints while the watch runs, so that nothing else may.
+    const PRINTS: bool = false;
+
     /// Takes rows; an error ends the watch.
     fn take(&mut self, batch: &Batch, names: &Names) -> Result<(), Failure>;
+
+    /// Takes note that all rows of what had ended by `until_ns` have come; an error ends the watch.
+    fn seen(&mut self, _until_ns: u64, _names: &Names) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    /// Whether it has all that it wants: the watch ends as if its time were over.
+    fn is_content(&self) -> bool {
+        false
+    }
 
     /// Takes note of what is true of the watch so far.
     fn note(&mut self, _now: &Environment) {}
@@ -53,7 +66,7 @@ pub fn watch<S: Sink>(
     let mut child = until.command.as_mut().map(start).transpose()?;
     let mut names = Names::new();
     let mut batch = Batch::default();
-    let mut told = Told::new(until.time);
+    let mut told = Told::new(until.time, S::PRINTS);
     let mut failed = None;
     let mut noted = Instant::now();
     let mut silent = 0;
@@ -63,9 +76,11 @@ pub fn watch<S: Sink>(
         let arrived = batch.requests.len();
         told.requests += arrived as u64;
         silent += batch.retain(filter, &names);
-        if failed.is_none()
-            && let Err(failure) = sink.take(&batch, &names)
-        {
+        let taken = match failed {
+            None => sink.take(&batch, &names).and_then(|()| sink.seen(live.seen_ns(), &names)),
+            Some(_) => Ok(()),
+        };
+        if let Err(failure) = taken {
             failed = Some(failure);
             live.stop("the recording could not be written");
         }
@@ -79,6 +94,8 @@ pub fn watch<S: Sink>(
         }
         if let Some(why) = ended(&stop, until.time, &mut child, told.begun) {
             live.stop(why);
+        } else if sink.is_content() {
+            live.stop("time");
         } else if live.is_empty() {
             told.tell(&live);
             std::thread::sleep(PAUSE);
@@ -155,8 +172,11 @@ struct Told {
 }
 
 impl Told {
-    fn new(time: Option<Duration>) -> Told {
-        let bar = ProgressBar::new(time.map_or(0, |time| time.as_millis() as u64));
+    fn new(time: Option<Duration>, hidden: bool) -> Told {
+        let bar = match hidden {
+            true => ProgressBar::hidden(),
+            false => ProgressBar::new(time.map_or(0, |time| time.as_millis() as u64)),
+        };
         let template = match time {
             Some(_) => "watching {bar:30} {msg}",
             None => "watching {spinner} {msg}",

@@ -42,6 +42,8 @@ pub struct Live {
     environment: Environment,
     stopped: bool,
     empty: bool,
+    /// Whatever ended before this time has been read.
+    seen_ns: u64,
     /// Whether only some devices are watched.
     limited: bool,
     in_flight: InFlight,
@@ -98,6 +100,7 @@ impl Live {
             environment,
             stopped: false,
             empty: true,
+            seen_ns: 0,
             limited,
             in_flight,
             at_end: LookedAt::default(),
@@ -137,6 +140,11 @@ impl Live {
     /// Whether the last look found no more than it could take: there is time to wait.
     pub fn is_empty(&self) -> bool {
         self.empty
+    }
+
+    /// Rows of whatever had ended by then, CLOCK_MONOTONIC nanoseconds, have been given.
+    pub fn seen_ns(&self) -> u64 {
+        self.seen_ns
     }
 
     /// CPU time that the watch has cost this process so far, ns.
@@ -188,8 +196,12 @@ impl Source for Live {
     type Error = Error;
 
     fn fill(&mut self, batch: &mut Batch, names: &mut Names) -> Result<Progress, Error> {
+        let now_ns = system::now_ns();
         let read = self.drain(batch, names);
         self.empty = read < RECORDS_AT_ONCE;
+        if self.empty {
+            self.seen_ns = now_ns;
+        }
         if !self.stopped || read == RECORDS_AT_ONCE {
             return Ok(Progress::More);
         }

@@ -51,6 +51,16 @@ pub fn rate(rate: f64) -> String {
     }
 }
 
+/// A length of time given in nanoseconds, in milliseconds as iostat has it: `0.631`, `12.0`.
+pub fn milliseconds(nanoseconds: f64) -> String {
+    match nanoseconds / 1e6 {
+        ms if ms <= 0.0 => "0".to_owned(),
+        ms if ms < 0.0005 => "<0.001".to_owned(),
+        ms if ms < 0.9995 => format!("{ms:.3}"),
+        ms => rate(ms),
+    }
+}
+
 /// A share as per cent, without the sign: `87.6`, `100`, `<0.1`.
 pub fn percent(share: f64) -> String {
     match share * 100.0 {
@@ -107,6 +117,8 @@ mod tests {
         assert_eq!(counts, ["0", "999", "13,920", "9,999,999", "12.3 M"]);
         let rates = [0.0, 0.001, 0.1, 12.0, 999.4, 999.6, 230_411.3].map(rate);
         assert_eq!(rates, ["0", "<0.01", "0.10", "12.0", "999", "1,000", "230,411"]);
+        let waits = [0.0, 100.0, 83_400.0, 631_000.0, 999_600.0, 12_000_000.0].map(milliseconds);
+        assert_eq!(waits, ["0", "<0.001", "0.083", "0.631", "1.00", "12.0"]);
         let shares = [0.0, 0.0001, 0.0005, 0.876, 0.9994, 0.9996, 1.0].map(percent);
         assert_eq!(shares, ["0", "<0.1", "0.1", "87.6", "99.9", "100", "100"]);
     }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// The version of the report's layout: names stay, more may be added.
-const FORMAT: u32 = 1;
+pub(crate) const FORMAT: u32 = 1;
 
 /// What the ends of field names say about their values.
 const UNITS: &[(&str, &str)] = &[
@@ -38,6 +38,11 @@ pub fn render(summary: &Summary) -> String {
     // Writing to a String cannot fail, and every key is a text.
     let mut json = serde_json::to_string_pretty(&report).unwrap_or_default();
     json.push('\n');
+    escaped(json)
+}
+
+/// JSON with every character escaped that could break a terminal.
+pub(crate) fn escaped(json: String) -> String {
     if json.chars().any(must_escape) { escape(&json) } else { json }
 }
 

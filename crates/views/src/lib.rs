@@ -5,6 +5,7 @@
 //! | where | what lives there |
 //! |---|---|
 //! | [`text`] | the first screen |
+//! | [`interval`] | a screen for each interval: `iowhy stat`, `iowhy latency` … |
 //! | [`json`] | everything, for programs |
 //! | [`plot`] | latency, offsets and rates as SVG and PNG |
 //! | [`check`] | what this machine lets iowhy see |
@@ -19,6 +20,7 @@
 pub mod check;
 pub mod escape;
 pub mod human;
+pub mod interval;
 pub mod json;
 pub mod plot;
 pub mod reference;

@@ -10,4 +10,5 @@ pub mod record;
 pub mod report;
 pub mod stages;
 mod unprivileged;
+pub mod views;
 pub mod watch;

@@ -1,7 +1,7 @@
 //! The kernel's own counters of a device, as /proc/diskstats and /sys/block/NAME/stat have them.
 
 use super::axes::ByDirection;
-use super::device::Window;
+use super::device::{Window, merged_share};
 use super::summary::{DirectionSummary, KernelCounters, KernelDirection};
 use crate::model::environment::Device;
 
@@ -54,6 +54,7 @@ fn direction(counted: &KernelDirection, window: Window) -> DirectionSummary {
         bytes_per_s: window.per_s(bytes),
         average_bytes: mean(bytes),
         merges_per_s: window.per_s(merges),
+        merged_share: merged_share(merges, requests),
         await_ns: mean(wait_ns),
         ..DirectionSummary::default()
     }

@@ -109,6 +109,7 @@ impl DirectionTally {
             bytes_per_s: window.per_s(self.bytes),
             average_bytes: mean(self.bytes, self.requests),
             merges_per_s: window.per_s(self.merges),
+            merged_share: merged_share(self.merges, self.requests),
             await_ns: mean(self.waits.1, self.waits.0),
             requeues: self.requeues,
             error_requests: self.errors,
@@ -303,6 +304,14 @@ impl DeviceTally {
         window.share(self.busy.within(window.start_ns, window.end_ns))
     }
 
+    /// Requests at the driver on average while there was one; `None` where no D2C is known.
+    pub fn busy_depth_mean(&self) -> Option<f64> {
+        let sums = self.directions.0.iter().map(|tally| tally.intervals[Interval::D2c].sum_ns());
+        let at_driver_ns = sums.fold(0, u64::saturating_add);
+        let busy_ns = self.busy.within(0, u64::MAX);
+        (at_driver_ns > 0 && busy_ns > 0).then(|| at_driver_ns as f64 / busy_ns as f64)
+    }
+
     /// The age of the oldest open request at the end of the watch.
     pub fn oldest_open(&self, window: Window) -> Option<u64> {
         self.oldest_open_ns.map(|since| window.end_ns.saturating_sub(since))
@@ -340,6 +349,12 @@ impl DeviceTally {
         reasons.sort_by(|a, b| b.requests.cmp(&a.requests).then_with(|| a.reason.cmp(&b.reason)));
         reasons
     }
+}
+
+/// The share of what was asked for that was merged into other requests.
+pub(super) fn merged_share(merges: u64, requests: u64) -> Option<f64> {
+    let asked = merges.saturating_add(requests);
+    (asked > 0).then(|| merges as f64 / asked as f64)
 }
 
 /// Counts `kind`; beyond the limit, all new kinds as `rest`.

@@ -5,6 +5,8 @@
 //! | [`Summarizer`] | the pass: each request goes to its device, its owners and its stream |
 //! | [`summary`], `usage` | the result, which every view shows and every rule reads |
 //! | [`axes`] | directions and intervals, which figures are kept apart by |
+//! | [`intervals`] | the same figures for each interval of a source |
+//! | [`histograms`] | how long requests took, by device, flags and process |
 //! | [`latency`], [`bins`] | mergeable histograms; the same as coarse as a screen needs them |
 //! | [`plots`] | what is drawn: by latency, by time, by place on the device |
 //! | `life` | what the columns of one record say about its times |
@@ -23,6 +25,8 @@ mod bounded;
 mod busy;
 mod counters;
 mod device;
+pub mod histograms;
+pub mod intervals;
 pub mod latency;
 pub(crate) mod life;
 pub mod plots;

@@ -111,6 +111,10 @@ pub struct DeviceSummary {
     /// Share of the watch with at least one request at the driver, from issue to completion; from
     /// queueing where no issue is known. iostat's %util rounds the same to clock ticks.
     pub util_share: Option<f64>,
+    /// Requests at the driver on average while there was one: more than one means that the device
+    /// works on several at once, so that a `util_share` of 1 is not its limit. `None` where no D2C is
+    /// known.
+    pub busy_depth_mean: Option<f64>,
     /// Requests that were in flight when the watch began.
     pub begun_before_requests: u64,
     /// Requests that were in flight at the end.
@@ -170,6 +174,8 @@ pub struct DirectionSummary {
     pub average_bytes: Option<f64>,
     /// Bios that were merged into other requests, a second.
     pub merges_per_s: f64,
+    /// Their share of all bios that were asked for; `None` without any.
+    pub merged_share: Option<f64>,
     /// iostat's await: average time from getting a request to completion, nanoseconds.
     pub await_ns: Option<f64>,
     /// How often the driver gave a request back.

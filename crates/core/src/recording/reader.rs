@@ -42,6 +42,13 @@ impl Reader {
     }
 }
 
+impl Reader {
+    /// Whether all tables were read equally far: between two rounds, each of a few seconds.
+    pub fn is_between_rounds(&self) -> bool {
+        self.round.is_none()
+    }
+}
+
 /// The numbers of one table's segments; none where the table has no folder.
 fn numbers(folder: &Path) -> Result<BTreeSet<u32>, Error> {
     let entries = match fs::read_dir(folder) {

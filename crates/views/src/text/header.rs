@@ -29,10 +29,15 @@ const ERRORS: &[(i32, &str)] = &[
 
 /// The first line, or more where it is too long.
 pub(super) fn header(summary: &Summary, screen: &mut Screen) {
+    line_of(facts(summary, screen.style), screen);
+}
+
+/// Facts in one line, or in more where it is too long.
+pub(crate) fn line_of(facts: Vec<(String, Paint)>, screen: &mut Screen) {
     let style = *screen.style;
     let separator = style.either(" · ", " | ");
     let mut line = String::new();
-    for (fact, paint) in facts(summary, &style) {
+    for (fact, paint) in facts {
         let needed = width(separator) + width(&fact);
         if !line.is_empty() && visible(&line) + needed > style.columns() {
             screen.line(&line);
@@ -88,7 +93,7 @@ fn visible(line: &str) -> usize {
 }
 
 /// `1 request`, `13,920 requests`, `2 processes`.
-pub(super) fn plural(count: u64, noun: &str) -> String {
+pub(crate) fn plural(count: u64, noun: &str) -> String {
     let ending = match (count, noun.ends_with('s')) {
         (1, _) => "",
         (_, true) => "es",

@@ -5,7 +5,7 @@
 //! [`Definition`] of columns.
 
 mod devices;
-mod header;
+pub(crate) mod header;
 mod latency;
 mod paths;
 mod stages;
@@ -38,32 +38,33 @@ pub fn render(summary: &Summary, style: &Style) -> String {
 }
 
 /// A screen in the making.
-struct Screen<'a> {
-    style: &'a Style,
-    text: String,
+#[derive(Debug)]
+pub struct Screen<'a> {
+    pub(crate) style: &'a Style,
+    pub(crate) text: String,
     explained: Vec<(&'static str, &'static str)>,
     left_out: Vec<&'static str>,
 }
 
 impl Screen<'_> {
-    fn new(style: &Style) -> Screen<'_> {
+    pub(crate) fn new(style: &Style) -> Screen<'_> {
         Screen { style, text: String::new(), explained: Vec::new(), left_out: Vec::new() }
     }
 
-    fn line(&mut self, line: &str) {
+    pub(crate) fn line(&mut self, line: &str) {
         self.text.push_str(line.trim_end());
         self.text.push('\n');
     }
 
     /// An empty line, except at the top and after another.
-    fn gap(&mut self) {
+    pub(crate) fn gap(&mut self) {
         if !self.text.is_empty() && !self.text.ends_with("\n\n") {
             self.text.push('\n');
         }
     }
 
     /// Text that begins after `indent` spaces and goes on after two more.
-    fn prose(&mut self, text: &str, indent: usize, paint: Paint) {
+    pub(crate) fn prose(&mut self, text: &str, indent: usize, paint: Paint) {
         let columns = self.style.columns() - indent - 2;
         for (index, line) in wrap(text, columns).iter().enumerate() {
             let before = " ".repeat(if index == 0 { indent } else { indent + 2 });
@@ -73,13 +74,13 @@ impl Screen<'_> {
     }
 
     /// A table as a section of its own; nothing without rows.
-    fn table<R>(&mut self, definition: &Definition<R>, rows: &[R]) {
+    pub(crate) fn table<R>(&mut self, definition: &Definition<R>, rows: &[R]) {
         self.tables(&[(definition, rows)]);
     }
 
     /// Tables with columns in common, as sections that stand below each other; nothing for one
     /// without rows.
-    fn tables<R>(&mut self, tables: &[(&Definition<R>, &[R])]) {
+    pub(crate) fn tables<R>(&mut self, tables: &[(&Definition<R>, &[R])]) {
         for drawn in draw_together(tables, self.style) {
             self.remember(&drawn);
             self.gap();
@@ -87,8 +88,16 @@ impl Screen<'_> {
         }
     }
 
+    /// A table right below what stands there; nothing without rows.
+    pub(crate) fn rows<R>(&mut self, definition: &Definition<R>, rows: &[R]) {
+        for drawn in draw_together(&[(definition, rows)], self.style) {
+            self.remember(&drawn);
+            drawn.lines().for_each(|line| self.line(&line));
+        }
+    }
+
     /// Keeps what the legend has to say about a table.
-    fn remember(&mut self, drawn: &Drawn) {
+    pub(crate) fn remember(&mut self, drawn: &Drawn) {
         for explained in &drawn.explained {
             self.explain(*explained);
         }
@@ -100,14 +109,14 @@ impl Screen<'_> {
     }
 
     /// Keeps a heading and its sentence for the legend.
-    fn explain(&mut self, explained: (&'static str, &'static str)) {
+    pub(crate) fn explain(&mut self, explained: (&'static str, &'static str)) {
         if !self.explained.contains(&explained) {
             self.explained.push(explained);
         }
     }
 
     /// What the figures are, as far as their headings may mislead; and what a wider screen shows.
-    fn legend(&mut self) {
+    pub(crate) fn legend(&mut self) {
         self.gap();
         let mut explained = std::mem::take(&mut self.explained);
         let anything = !explained.is_empty();

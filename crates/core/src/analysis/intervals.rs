@@ -1,0 +1,394 @@
+//! A source cut into intervals of equal length, each with figures of its own: what the interval
+//! views show, live and from a recording alike.
+//!
+//! A row belongs to the interval in which it ended, as the kernel's own counters have it. What had
+//! not ended when the watch did belongs to the last one. The clock is the rows', so that a recording
+//! gives the intervals that a live watch would have given.
+//!
+//! What does not belong here: which figures (see [`Pass`]), and when to look at the clock.
+
+use super::life::Life;
+use super::summarizer::Summarizer;
+use super::summary::Summary;
+use crate::model::{Environment, Names, Request, Status};
+use crate::source::Batch;
+use rustc_hash::FxHashSet;
+use std::collections::BTreeMap;
+
+/// One pass from batches to figures. A view of intervals makes one for each interval.
+pub trait Pass: Sized {
+    /// What it gives.
+    type Figures;
+
+    /// A pass like this one, without any rows yet, over what `environment` says.
+    fn begin(&self, environment: &Environment) -> Self;
+
+    /// Adds rows, whose texts are in `names`.
+    fn add(&mut self, batch: &Batch, names: &Names);
+
+    /// The figures of all rows that were added.
+    fn finish(self, environment: &Environment, names: &Names) -> Self::Figures;
+}
+
+impl Pass for Summarizer {
+    type Figures = Summary;
+
+    fn begin(&self, environment: &Environment) -> Summarizer {
+        Summarizer::new(environment)
+    }
+
+    fn add(&mut self, batch: &Batch, names: &Names) {
+        Summarizer::add(self, batch, names);
+    }
+
+    fn finish(self, environment: &Environment, names: &Names) -> Summary {
+        Summarizer::finish(self, environment, names)
+    }
+}
+
+/// Intervals that may be open at once; when a recording opens more, the oldest is closed.
+const MOST_OPEN: usize = 256;
+/// A last interval that is shorter than this share of the others is part of the one before it.
+const LEAST_SHARE: f64 = 0.1;
+
+/// Which intervals are wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Wanted {
+    /// How long each is, nanoseconds; without it all of the source is one.
+    pub every_ns: Option<u64>,
+    /// How many; without it as many as there are.
+    pub count: Option<u64>,
+}
+
+/// An interval that is over.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Interval<F> {
+    /// Its number, from 0.
+    pub number: u64,
+    /// What is true of it: when it began and ended, on which machine.
+    pub environment: Environment,
+    /// Its figures.
+    pub figures: F,
+}
+
+/// Cuts a source into intervals.
+pub struct Cutter<P> {
+    like: P,
+    wanted: Wanted,
+    /// When the first interval begins; 0 until that is known.
+    start_ns: u64,
+    /// The number of the last interval, where that is known beforehand.
+    last: Option<u64>,
+    /// The first interval that was not handed out.
+    next: u64,
+    open: BTreeMap<u64, P>,
+    /// Processes and stacks that rows of later intervals may refer to.
+    known: Batch,
+    latest_ns: u64,
+    late: u64,
+}
+
+impl<P: Pass> Cutter<P> {
+    /// Cuts a source whose environment is `environment` now; each interval gets a pass like `like`.
+    pub fn new(like: P, wanted: Wanted, environment: &Environment) -> Cutter<P> {
+        let mut cutter = Cutter {
+            like,
+            wanted,
+            start_ns: environment.start_ns,
+            last: None,
+            next: 0,
+            open: BTreeMap::new(),
+            known: Batch::default(),
+            latest_ns: 0,
+            late: 0,
+        };
+        cutter.last = match wanted.every_ns {
+            None => Some(0),
+            Some(every_ns) if environment.end_ns > environment.start_ns => {
+                Some(last_of(environment.end_ns - environment.start_ns, every_ns))
+            }
+            // A watch that is to have so many ends with the last of them, as soon as it can.
+            Some(_) => wanted.count.map(|count| count.saturating_sub(1)),
+        };
+        cutter
+    }
+
+    /// The latest time that a row spoke of, CLOCK_MONOTONIC nanoseconds.
+    pub fn latest_ns(&self) -> u64 {
+        self.latest_ns
+    }
+
+    /// Rows whose interval was over when they came; they count in the next.
+    pub fn late(&self) -> u64 {
+        self.late
+    }
+
+    /// Whether all intervals that were wanted have been handed out.
+    pub fn is_done(&self) -> bool {
+        self.wanted.count.is_some_and(|count| self.next >= count)
+    }
+
+    /// Whether all that was wanted was over at `until_ns`: a live watch may end.
+    pub fn is_over(&self, until_ns: u64) -> bool {
+        self.start_ns > 0 && self.wanted.count.is_some_and(|count| self.begin_of(count) <= until_ns)
+    }
+
+    /// Adds rows, whose texts are in `names`: the same table for every batch.
+    pub fn add(&mut self, batch: &Batch, environment: &Environment, names: &Names) {
+        if self.start_ns == 0 {
+            self.start_ns = batch.requests.iter().map(|row| row.start_ns).min().unwrap_or(0);
+        }
+        self.meet(batch, names);
+        let cut = self.cut(batch);
+        for (number, part) in cut {
+            if self.wanted.count.is_some_and(|count| number >= count) {
+                continue;
+            }
+            self.pass(number, environment, names).add(&part, names);
+        }
+    }
+
+    /// Keeps what later rows refer to, and tells it to the intervals that are open.
+    fn meet(&mut self, batch: &Batch, names: &Names) {
+        if batch.processes.is_empty() && batch.stacks.is_empty() {
+            return;
+        }
+        let met = Batch {
+            processes: batch.processes.clone(),
+            stacks: batch.stacks.clone(),
+            ..Batch::default()
+        };
+        self.open.values_mut().for_each(|pass| pass.add(&met, names));
+        self.known.processes.extend(met.processes);
+        self.known.stacks.extend(met.stacks);
+    }
+
+    fn pass(&mut self, number: u64, environment: &Environment, names: &Names) -> &mut P {
+        let window = self.window(number, environment);
+        let (like, known) = (&self.like, &self.known);
+        self.open.entry(number).or_insert_with(|| {
+            let mut pass = like.begin(&window);
+            pass.add(known, names);
+            pass
+        })
+    }
+
+    /// The rows of `batch` by interval.
+    fn cut(&mut self, batch: &Batch) -> BTreeMap<u64, Batch> {
+        let mut cut: BTreeMap<u64, Batch> = BTreeMap::new();
+        for (request, parts) in batch.requests_with_parts() {
+            let to = cut.entry(self.number_of(end_of(request))).or_default();
+            to.requests.push(request.clone());
+            to.parts.extend_from_slice(parts);
+        }
+        let mut links: BTreeMap<u64, FxHashSet<u64>> = BTreeMap::new();
+        for wait in &batch.waits {
+            let number = self.number_of(Some(wait.start_ns.saturating_add(wait.duration_ns)));
+            cut.entry(number).or_default().waits.push(wait.clone());
+            links.entry(number).or_default().insert(wait.wait_id);
+        }
+        for (number, waits) in links {
+            let own = batch.wait_requests.iter().filter(|link| waits.contains(&link.wait_id));
+            cut.entry(number).or_default().wait_requests.extend(own.cloned());
+        }
+        for sample in &batch.samples {
+            let number = self.number_of(Some(sample.time_ns));
+            cut.entry(number).or_default().samples.push(sample.clone());
+        }
+        for event in &batch.events {
+            let number = self.number_of(Some(event.time_ns));
+            cut.entry(number).or_default().events.push(event.clone());
+        }
+        cut
+    }
+
+    /// The interval of what happened at `time_ns`; the last for what has not happened yet.
+    fn number_of(&mut self, time_ns: Option<u64>) -> u64 {
+        let newest = self.last.unwrap_or_else(|| self.at(self.latest_ns));
+        let Some(time_ns) = time_ns else { return newest.max(self.next) };
+        self.latest_ns = self.latest_ns.max(time_ns);
+        let number = self.at(time_ns).min(self.last.unwrap_or(u64::MAX));
+        self.late += u64::from(number < self.next);
+        number.max(self.next)
+    }
+
+    fn at(&self, time_ns: u64) -> u64 {
+        let every_ns = self.wanted.every_ns.unwrap_or(u64::MAX).max(1);
+        time_ns.saturating_sub(self.start_ns) / every_ns
+    }
+
+    /// When the interval begins.
+    fn begin_of(&self, number: u64) -> u64 {
+        let every_ns = self.wanted.every_ns.unwrap_or(u64::MAX);
+        self.start_ns.saturating_add(number.saturating_mul(every_ns))
+    }
+
+    /// What is true of the interval.
+    fn window(&self, number: u64, environment: &Environment) -> Environment {
+        let end_ns = match self.last == Some(number) {
+            true => environment.end_ns,
+            false => self.begin_of(number.saturating_add(1)),
+        };
+        let end_ns = match environment.end_ns {
+            0 => end_ns,
+            whole => end_ns.min(whole),
+        };
+        Environment { start_ns: self.begin_of(number), end_ns, ..environment.clone() }
+    }
+
+    /// Hands out the intervals that were over at `until_ns`, of which no more rows will come.
+    ///
+    /// # Errors
+    /// Those of `each`.
+    pub fn close_until<E>(
+        &mut self,
+        until_ns: u64,
+        environment: &Environment,
+        names: &Names,
+        each: &mut impl FnMut(Interval<P::Figures>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let is_over = |cutter: &Cutter<P>| {
+            cutter.begin_of(cutter.next.saturating_add(1)) <= until_ns
+                || cutter.open.len() > MOST_OPEN
+        };
+        while self.start_ns > 0
+            && !self.is_done()
+            && self.last.is_none_or(|last| self.next < last)
+            && is_over(self)
+        {
+            each(self.close(environment, names))?;
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, environment: &Environment, names: &Names) -> Interval<P::Figures> {
+        let number = self.next;
+        self.pass(number, environment, names);
+        let window = self.window(number, environment);
+        let pass = self.open.remove(&number).unwrap_or_else(|| self.like.begin(&window));
+        self.next += 1;
+        Interval { number, figures: pass.finish(&window, names), environment: window }
+    }
+
+    /// Hands out the rest: the source gives no more rows.
+    ///
+    /// # Errors
+    /// Those of `each`.
+    pub fn finish<E>(
+        mut self,
+        environment: &Environment,
+        names: &Names,
+        each: &mut impl FnMut(Interval<P::Figures>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let end_ns = environment.end_ns.max(self.latest_ns);
+        let newest = self.open.last_key_value().map_or(0, |(number, _)| *number);
+        let last = match self.last {
+            Some(last) => last,
+            None => newest.max(self.at(end_ns.saturating_sub(1))),
+        };
+        self.last = Some(last);
+        while self.next <= last && !self.is_done() {
+            each(self.close(environment, names))?;
+        }
+        Ok(())
+    }
+}
+
+/// When a request ended; `None` where it had not when the watch did.
+fn end_of(request: &Request) -> Option<u64> {
+    (request.status != Status::InFlight).then(|| Life::of(request).ended_ns())
+}
+
+/// The last interval of a source that lasts `whole_ns`.
+fn last_of(whole_ns: u64, every_ns: u64) -> u64 {
+    let (full, rest) = (whole_ns / every_ns.max(1), whole_ns % every_ns.max(1));
+    let is_own = full == 0 || rest as f64 >= every_ns as f64 * LEAST_SHARE;
+    if is_own { full } else { full - 1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::script::{START_NS, Script};
+    use std::convert::Infallible;
+
+    const S: u64 = 1_000_000_000;
+
+    fn script() -> Script {
+        let mut script = Script::new(4);
+        for index in 0..40_u64 {
+            let at = (index * S / 10) as i64;
+            script.read("sda", 4096).by(7, "cat").at(at).direct(100, 200, 150_000_000).add();
+        }
+        script.read("sda", 512).at(3 * S as i64).status(Status::InFlight).add();
+        script
+    }
+
+    /// The requests of each interval, with rows given `size` at a time and closed as they come.
+    fn counts(every_ns: u64, size: usize, count: Option<u64>, end_known: bool) -> Vec<(u64, u64)> {
+        let script = script();
+        let mut environment = script.environment.clone();
+        if !end_known {
+            environment.end_ns = 0;
+        }
+        let wanted = Wanted { every_ns: Some(every_ns), count };
+        let mut cutter = Cutter::new(Summarizer::new(&environment), wanted, &environment);
+        let mut counts = Vec::new();
+        let mut each = |interval: Interval<Summary>| {
+            counts.push((interval.figures.watch.requests, interval.figures.watch.duration_ns));
+            Ok::<(), Infallible>(())
+        };
+        for batch in script.source(size).batches {
+            cutter.add(&batch, &environment, &script.names);
+            let until_ns = cutter.latest_ns().saturating_sub(S / 2);
+            cutter.close_until(until_ns, &environment, &script.names, &mut each).unwrap();
+        }
+        assert_eq!(cutter.late(), 0);
+        cutter.finish(&script.environment, &script.names, &mut each).unwrap();
+        counts
+    }
+
+    #[test]
+    fn each_row_counts_where_it_ended() {
+        for size in [1, 7, 100] {
+            // The first of each second ends in it, but for the two that end in the next.
+            assert_eq!(counts(S, size, None, true), [(9, S), (10, S), (10, S), (12, S)]);
+            // Live, where the end is not known: what ends after the watch has an interval of its own.
+            let live = counts(S, size, None, false);
+            assert_eq!(live.iter().map(|it| it.0).sum::<u64>(), 41);
+        }
+    }
+
+    #[test]
+    fn a_number_of_intervals_is_enough() {
+        assert_eq!(counts(S, 3, Some(2), true), [(9, S), (10, S)]);
+        let summary = script().summary();
+        assert_eq!(counts(u64::MAX, 3, None, true), [(41, summary.watch.duration_ns)]);
+    }
+
+    #[test]
+    fn what_is_left_over_joins_the_last() {
+        assert_eq!(last_of(10 * S, S), 10 - 1);
+        assert_eq!(last_of(10 * S + S / 20, S), 9);
+        assert_eq!(last_of(10 * S + S / 2, S), 10);
+        assert_eq!(last_of(S / 100, S), 0);
+        assert_eq!(counts(3 * S / 2, 5, None, true).len(), 3);
+    }
+
+    #[test]
+    fn quiet_intervals_are_intervals_too() {
+        let mut script = Script::new(3);
+        script.read("sda", 512).at(2 * S as i64).direct(0, 0, 1000).add();
+        let environment = &script.environment;
+        let wanted = Wanted { every_ns: Some(S), count: None };
+        let mut cutter = Cutter::new(Summarizer::new(environment), wanted, environment);
+        let mut numbers = Vec::new();
+        cutter.add(&script.batch, environment, &script.names);
+        let mut each = |it: Interval<Summary>| {
+            numbers.push((it.number, it.environment.start_ns - START_NS, it.figures.devices.len()));
+            Ok::<(), Infallible>(())
+        };
+        cutter.finish(environment, &script.names, &mut each).unwrap();
+        assert_eq!(numbers, [(0, 0, 0), (1, S, 0), (2, 2 * S, 1)]);
+    }
+}

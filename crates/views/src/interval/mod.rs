@@ -1,0 +1,111 @@
+//! Views with the habits of the tools that they replace: a screen for each interval of a watch or of
+//! a recording. What each view shows, and from which figures, is a [`View`].
+//!
+//! What does not belong here: when a screen is due, and printing it (the binary), and what its
+//! figures mean together (crate `iowhy-core`).
+
+pub mod latency;
+pub mod stat;
+
+use crate::escape::escape;
+use crate::human;
+use crate::json;
+use crate::style::{Paint, Style};
+use crate::text::Screen;
+use crate::text::header::{line_of, plural};
+use iowhy_core::analysis::intervals::Interval;
+use iowhy_core::model::Environment;
+use serde_json::Value;
+
+pub use latency::LATENCY;
+pub use stat::STAT;
+
+/// A view of intervals whose figures are `F`.
+#[derive(Debug)]
+pub struct View<F: 'static> {
+    /// The command that shows it: `stat`.
+    pub name: &'static str,
+    /// Draws the figures of one interval.
+    pub draw: fn(&F, &mut Screen<'_>),
+    /// The same figures for programs.
+    pub json: fn(&F) -> Value,
+}
+
+/// The screen of one interval. The first one also says of what it is, and what its figures are, as
+/// far as their headings may mislead.
+pub fn render<F>(view: &View<F>, interval: &Interval<F>, style: &Style) -> String {
+    let mut screen = Screen::new(style);
+    if interval.number == 0 {
+        line_of(facts(view.name, &interval.environment, style), &mut screen);
+    }
+    screen.gap();
+    screen.line(&style.paint(&span(interval), Paint::Faint));
+    (view.draw)(&interval.figures, &mut screen);
+    if interval.number == 0 {
+        screen.legend();
+    }
+    screen.gap();
+    screen.text
+}
+
+/// One interval as one line of JSON: names are exact, times in nanoseconds.
+pub fn line<F>(view: &View<F>, interval: &Interval<F>) -> String {
+    let environment = &interval.environment;
+    let lost = environment.losses.requests();
+    let line = serde_json::json!({
+        "format": json::FORMAT,
+        "view": view.name,
+        "interval": interval.number,
+        "start_ns": environment.start_ns,
+        "end_ns": environment.end_ns,
+        "realtime_offset_ns": environment.realtime_offset_ns,
+        "lost_requests": lost,
+        "figures": (view.json)(&interval.figures),
+    });
+    json::escaped(format!("{line}\n"))
+}
+
+/// `iowhy stat`, the host, its kernel.
+fn facts(name: &str, environment: &Environment, style: &Style) -> Vec<(String, Paint)> {
+    let mut facts = vec![(format!("iowhy {name}"), Paint::Heading)];
+    if !environment.host.is_empty() {
+        facts.push((escape(&environment.host, style).into_owned(), Paint::Plain));
+    }
+    if !environment.kernel.is_empty() {
+        facts.push((format!("Linux {}", escape(&environment.kernel, style)), Paint::Plain));
+    }
+    if !matches!(environment.source.as_str(), "" | "live" | "scripted") {
+        facts.push((format!("from {}", escape(&environment.source, style)), Paint::Plain));
+    }
+    if environment.cpus > 0 {
+        facts.push((plural(u64::from(environment.cpus), "CPU"), Paint::Plain));
+    }
+    if !environment.filter.is_empty() {
+        facts.push((format!("only {}", escape(&environment.filter, style)), Paint::Plain));
+    }
+    facts
+}
+
+/// `17:32:05 UTC, 1.00 s, 3 lost so far`.
+fn span<F>(interval: &Interval<F>) -> String {
+    let environment = &interval.environment;
+    let seconds = environment.duration_ns() as f64 / 1e9;
+    let mut text = format!("{}, {seconds:.2} s", time_of_day(environment));
+    let lost = environment.losses.requests();
+    if lost > 0 {
+        text.push_str(&format!(", {} requests lost so far", human::count(lost)));
+    }
+    text
+}
+
+/// The time of day when the interval ended, in UTC; where only the capture's own clock is known, the
+/// seconds on it.
+fn time_of_day(environment: &Environment) -> String {
+    if environment.realtime_offset_ns == 0 {
+        return format!("at {:.1} s", environment.end_ns as f64 / 1e9);
+    }
+    let offset = i128::from(environment.realtime_offset_ns);
+    let seconds = (i128::from(environment.end_ns) + offset).div_euclid(1_000_000_000);
+    let within = |unit: i128, size: i128| seconds.div_euclid(unit).rem_euclid(size);
+    format!("{:02}:{:02}:{:02} UTC", within(3600, 24), within(60, 60), within(1, 60))
+}
