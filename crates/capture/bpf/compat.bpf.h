@@ -211,6 +211,12 @@ static __always_inline u64 folio_rest(struct page *page, u32 offset)
 	return ((pages - before) << settings.page_shift) - offset;
 }
 
+/* What a task that called the kernel had in its registers. */
+static __always_inline struct pt_regs *user_registers(struct task_struct *task)
+{
+	return (struct pt_regs *)bpf_task_pt_regs(task);
+}
+
 /* The number of the system call that a task is in; -1 in faults and where there is none. */
 static __always_inline int system_call_of(struct pt_regs *regs)
 {
@@ -225,6 +231,37 @@ static __always_inline u64 first_argument_of(struct pt_regs *regs)
 	if (bpf_core_field_exists(regs->di))
 		return READ(regs, di);
 	return READ(regs, regs[0]);
+}
+
+/* The first four arguments of the system call that a task is in. */
+static __always_inline void arguments_of(struct pt_regs *regs, u64 *arguments)
+{
+	if (bpf_core_field_exists(regs->di)) {
+		arguments[0] = READ(regs, di);
+		arguments[1] = READ(regs, si);
+		arguments[2] = READ(regs, dx);
+		arguments[3] = READ(regs, r10);
+		return;
+	}
+	arguments[0] = READ(regs, regs[0]);
+	arguments[1] = READ(regs, regs[1]);
+	arguments[2] = READ(regs, regs[2]);
+	arguments[3] = READ(regs, regs[3]);
+}
+
+/* Where the program called the kernel from. */
+static __always_inline u64 instruction_of(struct pt_regs *regs)
+{
+	if (bpf_core_field_exists(regs->ip))
+		return READ(regs, ip);
+	return READ(regs, pc);
+}
+
+static __always_inline u64 frame_pointer_of(struct pt_regs *regs)
+{
+	if (bpf_core_field_exists(regs->bp))
+		return READ(regs, bp);
+	return READ(regs, regs[29]);
 }
 
 /* task->state became task->__state: 2f064a59a11f, 5.14. */

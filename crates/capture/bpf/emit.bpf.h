@@ -59,6 +59,7 @@ union room {
 	struct wire_cgroup cgroup;
 	struct wire_stack stack;
 	struct wire_sleeper sleeper;
+	struct wire_napper napper;
 	struct {
 		struct wire_request request;
 		struct wire_part more[WIRE_MAX_PARTS];

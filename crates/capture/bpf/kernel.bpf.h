@@ -280,13 +280,21 @@ struct mm_struct {
 };
 
 struct pt_regs {
-	unsigned long orig_ax; /* x86 */
-	unsigned long di;      /* x86 */
-	s32 syscallno;	       /* arm64 */
-	u64 regs[31];	       /* arm64 */
+	unsigned long orig_ax; /* x86, like those down to bp */
+	unsigned long di;
+	unsigned long si;
+	unsigned long dx;
+	unsigned long r10;
+	unsigned long ip;
+	unsigned long bp;
+	s32 syscallno; /* arm64, like those down to pc */
+	u64 regs[31];
+	u64 pc;
+	unsigned long sp; /* both */
 };
 
 struct task_struct {
+	void *stack;
 	unsigned int __state; /* 5.14 and later */
 	long state;
 	unsigned int in_iowait : 1;

@@ -15,10 +15,12 @@
 #define WIRE_KERNEL_FRAMES 48
 #define WIRE_USER_FRAMES   64
 #define WIRE_TAGS_AT_ONCE  256
-#define WIRE_WAIT_FRAMES   32	/* of a waiting thread's kernel stack */
-#define WIRE_WAIT_STACKS   8192 /* in each of the two maps of stacks */
-#define WIRE_CALLS	   512	/* system calls that are told apart */
-#define WIRE_MAX_DEVICES   16	/* devices that a watch can be limited to */
+#define WIRE_WAIT_FRAMES   32	 /* of a waiting thread's kernel stack */
+#define WIRE_WAIT_STACKS   8192	 /* in each of the two maps of stacks */
+#define WIRE_USER_STACKS   8192	 /* in the map of waiting threads' user stacks */
+#define WIRE_PLACES	   65536 /* threads that are told apart by the low bits of their number */
+#define WIRE_CALLS	   512	 /* system calls that are told apart */
+#define WIRE_MAX_DEVICES   16	 /* devices that a watch can be limited to */
 
 /* The kind stands first in every record. */
 enum wire_kind {
@@ -46,6 +48,7 @@ enum wire_counter {
 	COUNT_RING_FULL_WAIT,	 /* waits that found no room in the ring */
 	COUNT_SLEEPERS_FULL,	 /* waits beyond those that are followed at once */
 	COUNT_WAIT_STACKS,	 /* waits whose stack could not be kept */
+	COUNT_CHAINS_SKIPPED,	 /* waits for other threads beyond those told a second */
 	COUNT_DIRTIERS_LUMPED,	 /* dirtied pages charged to "others" of an inode */
 	COUNT_COUNTERS,
 };
@@ -119,18 +122,27 @@ enum wire_event_action {
 /* What user space sets before a program is loaded; the verifier sees constants. */
 struct wire_settings {
 	unsigned long long end_io[END_IO_COUNT]; /* addresses; 0 where this kernel has none */
-	/* Bits: calls whose first argument is a file, and those that sleep for the caller's I/O. */
+	/*
+	 * Bits: calls whose first argument is a file, those that sleep for the caller's I/O, and
+	 * those that sleep until another thread does something.
+	 */
 	unsigned long long file_calls[WIRE_CALLS / 64];
 	unsigned long long sleep_calls[WIRE_CALLS / 64];
+	unsigned long long thread_calls[WIRE_CALLS / 64];
+	unsigned long long nap_ns; /* sleeps for other threads that are shorter are left out */
 	unsigned int devices[WIRE_MAX_DEVICES]; /* the only ones to watch */
 	unsigned int device_count;		/* 0: all */
 	unsigned int page_shift;
-	unsigned int stacks_per_second;	     /* on each CPU */
-	unsigned int wait_stacks_per_second; /* on each CPU */
+	unsigned int stacks_per_second;		  /* on each CPU */
+	unsigned int wait_stacks_per_second;	  /* on each CPU */
+	unsigned int wait_user_stacks_per_second; /* on each CPU */
+	unsigned int chains_per_second;		  /* on each CPU */
+	int futex_call;				  /* its number */
+	unsigned int padding;
 	unsigned char rq_events_have_queue;  /* the first argument of request events is the queue */
 	unsigned char bio_events_have_queue; /* the same of bio events */
 	unsigned char user_stacks;
-	unsigned char padding[5];
+	unsigned char more_padding[5];
 };
 
 /* Flags of a request. */
@@ -218,6 +230,7 @@ enum wire_wait_flag {
 	WAIT_KERNEL_THREAD = 4,
 	WAIT_FOR_OWN = 16,     /* interruptibly, in a system call that waits for the caller's I/O */
 	WAIT_BEGUN_BEFORE = 8, /* it slept already when the watch began */
+	WAIT_FOR_THREAD = 32,  /* until a thread woke it that waited for storage meanwhile */
 };
 
 /*
@@ -234,12 +247,42 @@ struct wire_wait {
 	unsigned long long end_ns;
 	unsigned long long
 		request; /* id of the one that completed just before it was woken; 0: none */
-	struct wire_inode inode; /* the file that its system call was given; address 0: none */
-	unsigned long long cgroup;
+	struct wire_inode inode;    /* the file that its system call was given; address 0: none */
+	unsigned long long address; /* of the futex that it sleeps for; 0: none */
 	int system_call;
-	int stack;	    /* in the map of stacks; negative: none was taken */
-	unsigned int waker; /* the thread that woke it; 0: a completion did, or nobody yet */
+	int stack;	    /* in the maps of stacks; negative: none was taken */
+	unsigned int waker; /* the thread that woke it; 0: an interrupt did, or nobody yet */
+	int user_stack;	    /* in the map of user stacks; negative: none was taken */
+};
+
+/*
+ * What is known of a thread by the low bits of its number: who comes later takes the place, and what
+ * was known of the other is forgotten. Times as above.
+ */
+struct wire_place {
+	unsigned int sleepers; /* threads here that sleep for storage */
+	unsigned int tid;      /* whose place it is */
+	/* Its last sleep in a call that sleeps until another thread does something. */
+	unsigned int asleep;
+	unsigned int flags; /* WAIT_BEGUN_BEFORE */
+	int system_call;
+	int user_stack;
+	unsigned long long address; /* the call's first argument: the futex, the descriptor */
+	unsigned long long since_ns;
+	unsigned long long woken_ns;
+	/* When it last ended a wait for storage, or for a thread that waited for storage. */
+	unsigned long long stained_ns;
+	unsigned int is_chained; /* it waited for such a thread before */
 	unsigned int padding;
+};
+
+/* A thread that sleeps in such a call when the watch ends. */
+struct wire_napper {
+	struct wire_wait wait;
+	unsigned long long arguments[4];
+	unsigned long long instruction;
+	unsigned long long stack_pointer;
+	unsigned long long frame_pointer;
 };
 
 /* The request that a CPU completed last. */

@@ -34,6 +34,49 @@ const IO_PGETEVENTS: c_long = if cfg!(target_arch = "x86_64") { 333 } else { 292
 pub const OF_SLEEPERS: &[c_long] =
     &[libc::SYS_io_getevents, IO_PGETEVENTS, libc::SYS_io_uring_enter];
 
+/// Not among libc's constants for every target; the same number everywhere.
+const FUTEX_WAIT: c_long = 455;
+/// Likewise.
+const FUTEX_WAITV: c_long = 449;
+/// Likewise.
+const EPOLL_PWAIT2: c_long = 441;
+
+/// Calls that sleep interruptibly until another thread does something: unlocks, writes, exits.
+pub const OF_NAPPERS: &[c_long] = &[
+    libc::SYS_futex,
+    FUTEX_WAIT,
+    FUTEX_WAITV,
+    libc::SYS_read,
+    libc::SYS_readv,
+    libc::SYS_write,
+    libc::SYS_writev,
+    libc::SYS_splice,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmsg,
+    libc::SYS_sendto,
+    libc::SYS_sendmsg,
+    libc::SYS_ppoll,
+    libc::SYS_pselect6,
+    libc::SYS_epoll_pwait,
+    EPOLL_PWAIT2,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_poll,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_select,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_epoll_wait,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_msgrcv,
+    libc::SYS_msgsnd,
+    libc::SYS_mq_timedreceive,
+    libc::SYS_mq_timedsend,
+    libc::SYS_wait4,
+    libc::SYS_waitid,
+    libc::SYS_flock,
+    libc::SYS_fcntl,
+];
+
 /// Sets the bits of `calls`; a number beyond `bits` is left out.
 pub fn mark(calls: &[c_long], bits: &mut [u64]) {
     for call in calls.iter().filter_map(|call| usize::try_from(*call).ok()) {

@@ -8,6 +8,7 @@
 //! | [`plan`] | which probes, from facts and wishes: pure |
 //! | [`session`] | load, attach, read the ring, count what was lost |
 //! | [`snapshot`] | what is there already when a watch begins, and still when it ends |
+//! | [`standing`] | threads that sleep for others when a watch ends, and for whom |
 //! | [`decode`] | wire records become the model's nouns |
 //! | [`host`] | devices, mounts, settings, users, as /proc and /sys tell them |
 //! | [`survey`] | what this machine lets iowhy see |
@@ -27,6 +28,7 @@ pub mod locate;
 pub mod plan;
 pub mod session;
 pub mod snapshot;
+pub mod standing;
 pub mod survey;
 pub mod symbols;
 mod wire;

@@ -10,6 +10,7 @@ use crate::kernel::{self, Facts};
 use crate::plan::{PROBES, Plan, Wishes};
 use crate::session::{END_NOT_SEEN, Session};
 use crate::snapshot::{self, InFlight, LookedAt, Writers};
+use crate::standing::{self, Standing};
 use crate::symbols::KernelSymbols;
 use iowhy_core::model::environment::Device;
 use iowhy_core::model::{Environment, Losses, Names};
@@ -50,6 +51,8 @@ pub struct Live {
     at_end: LookedAt,
     /// Who slept when the watch began, until it is told.
     asleep: Vec<Vec<u8>>,
+    /// Who slept for others when it ended.
+    standing: Vec<Standing>,
     cpu_before_ns: u64,
 }
 
@@ -90,6 +93,7 @@ impl Live {
         decoder.writers = Writers::now(&session);
         decoder.waits = Waits::with(
             ["wait_stacks", "wait_stacks_2"].iter().filter_map(|map| session.handle(map)).collect(),
+            session.handle("wait_user_stacks"),
         );
         let mut asleep = Vec::new();
         snapshot::sleepers(&session, |record| asleep.push(record.to_vec()));
@@ -105,6 +109,7 @@ impl Live {
             in_flight,
             at_end: LookedAt::default(),
             asleep,
+            standing: Vec::new(),
             cpu_before_ns,
         })
     }
@@ -116,6 +121,7 @@ impl Live {
         }
         self.stopped = true;
         self.at_end = self.in_flight.mark(&self.session);
+        self.standing = standing::now(&self.session);
         self.environment.losses = self.losses();
         self.environment.cost.map_bytes = self.session.map_bytes();
         let spent: u64 = self.session.programs().iter().map(|program| program.run_time_ns).sum();
@@ -174,6 +180,7 @@ impl Live {
         self.session.asleep(|record| {
             decoder.wait(record, batch, names);
         });
+        decoder.standing(std::mem::take(&mut self.standing), batch, names);
         let (place, meaning) = END_NOT_SEEN;
         self.environment.losses.add(place, unseen, meaning, true);
         self.decoder.losses(names, &mut self.environment.losses);

@@ -121,6 +121,10 @@ pub const PROBES: &[Probe] = &[
         group: Group::Wait,
         ..look("list_sleepers", "waits that began before the watch and do not end in it")
     },
+    Probe {
+        group: Group::Wait,
+        ..look("list_nappers", "chains of waits that last until the watch ends")
+    },
     look("look_in_flight", "requests that began before the watch and do not end in it"),
     look(
         "list_writers",

@@ -237,6 +237,12 @@ impl Session {
 /// Kernel stacks taken of waits, a second on each CPU: enough for every wait of a slow disk.
 const WAIT_STACKS_PER_SECOND: u32 = 20_000;
 
+/// Sleeps for other threads that are shorter have no row, nanoseconds.
+const NAP_NS: u64 = 1_000_000;
+
+/// Waits for threads that waited for storage, told a second on each CPU.
+const CHAINS_PER_SECOND: u32 = 5_000;
+
 /// The place and the meaning of the loss of a request that ended unseen.
 pub const END_NOT_SEEN: (&str, &str) = ("ends", "requests whose end was not seen");
 
@@ -252,6 +258,12 @@ const COUNTERS: &[(wire::wire_counter, &str, &str, bool)] = &[
     (wire::COUNT_RING_FULL_WAIT, "ring_waits", "waits that found no room in the ring", false),
     (wire::COUNT_SLEEPERS_FULL, "sleepers", "waits beyond those that iowhy follows at once", false),
     (wire::COUNT_WAIT_STACKS, "wait_stacks", "waits whose stack could not be kept", false),
+    (
+        wire::COUNT_CHAINS_SKIPPED,
+        "chains",
+        "waits for other threads beyond those that iowhy tells a second",
+        false,
+    ),
     (
         wire::COUNT_RING_FULL_EVENT,
         "ring_events",
@@ -290,6 +302,13 @@ fn settings(facts: &Facts, wishes: &Wishes) -> Result<wire::wire_settings, Error
     settings.wait_stacks_per_second = WAIT_STACKS_PER_SECOND;
     calls::mark(calls::OF_FILES, &mut settings.file_calls);
     calls::mark(calls::OF_SLEEPERS, &mut settings.sleep_calls);
+    calls::mark(calls::OF_NAPPERS, &mut settings.thread_calls);
+    settings.futex_call = libc::SYS_futex as i32;
+    settings.nap_ns = NAP_NS;
+    settings.chains_per_second = CHAINS_PER_SECOND;
+    if wishes.user_stacks {
+        settings.wait_user_stacks_per_second = wishes.stacks_per_second;
+    }
     settings.user_stacks = u8::from(wishes.user_stacks);
     settings.rq_events_have_queue = u8::from(facts.rq_events_have_queue);
     settings.bio_events_have_queue = u8::from(facts.bio_events_have_queue);

@@ -163,6 +163,11 @@ pub fn sleepers(session: &Session, each: impl FnMut(&[u8])) {
     list(session, "list_sleepers", size_of::<wire::wire_sleeper>(), each);
 }
 
+/// Hands each thread that sleeps for another now to `each`, as a `wire_napper`.
+pub fn nappers(session: &Session, each: impl FnMut(&[u8])) {
+    list(session, "list_nappers", size_of::<wire::wire_napper>(), each);
+}
+
 /// Runs a program that lists something, and hands its records to `each`; none where it cannot run.
 fn list(session: &Session, program: &str, size: usize, mut each: impl FnMut(&[u8])) {
     let Some(program) = session.program(program) else { return };

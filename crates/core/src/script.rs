@@ -4,7 +4,7 @@
 
 use crate::analysis::{Summarizer, Summary};
 use crate::model::{Environment, Name, Names, Operation, Origin, Process, Request, RequestPart};
-use crate::model::{Stack, Status, Wait, WaitClass};
+use crate::model::{KnownBy, Stack, Status, Wait, WaitChain, WaitClass};
 use crate::source::{Batch, Scripted};
 
 /// When a scripted watch begins, CLOCK_MONOTONIC nanoseconds.
@@ -114,6 +114,41 @@ impl Script {
             user_stack_id: None,
             waker_tid: None,
         });
+    }
+
+    /// Adds a chain: the first of `threads` (numbers and names, all of process 1, `db`) slept for
+    /// `slept_ns` for the second, and so on; the last waited for `/data/snap` for `storage_ns` of it.
+    pub fn chain(&mut self, threads: &[(u32, &str)], storage_ns: u64, slept_ns: u64) {
+        let chain_id = self.batch.wait_chains.last().map_or(1, |last| last.chain_id + 1);
+        let mut name = |text: &str| Some(self.names.intern(text));
+        let (process, file, device) = (name("db"), name("/data/snap"), name("sda"));
+        for (hop, (tid, thread)) in threads.iter().enumerate() {
+            let is_last = hop + 1 == threads.len();
+            let thread = Some(self.names.intern(thread));
+            self.batch.wait_chains.push(WaitChain {
+                chain_id,
+                path: 0,
+                hop: hop as u32,
+                start_ns: START_NS,
+                duration_ns: slept_ns,
+                storage_ns,
+                censored: false,
+                known_by: (hop > 0).then_some(KnownBy::Woken),
+                pid: 1,
+                tid: *tid,
+                process,
+                thread,
+                container: None,
+                syscall: None,
+                class: is_last.then_some(WaitClass::Fsync),
+                device: device.filter(|_| is_last),
+                file: file.filter(|_| is_last),
+                waits: is_last.then_some(1),
+                wait_id: is_last.then_some(1),
+                stack_id: None,
+                user_stack_id: None,
+            });
+        }
     }
 
     /// The rows in batches of `size` requests, without the texts, which stay in `names`.

@@ -2,7 +2,8 @@
 //! everything behind it neither knows nor asks where they came from.
 
 use crate::model::{
-    Environment, Event, Names, Process, Request, RequestPart, Sample, Stack, Wait, WaitRequest,
+    Environment, Event, Names, Process, Request, RequestPart, Sample, Stack, Wait, WaitChain,
+    WaitRequest,
 };
 
 /// Rows that arrived together. What a row refers to (a process, a stack) is in the same batch or
@@ -17,6 +18,8 @@ pub struct Batch {
     pub waits: Vec<Wait>,
     /// What they waited for.
     pub wait_requests: Vec<WaitRequest>,
+    /// Threads that waited for threads that waited for storage.
+    pub wait_chains: Vec<WaitChain>,
     /// Processes seen for the first time.
     pub processes: Vec<Process>,
     /// Stacks seen for the first time.
@@ -34,6 +37,7 @@ impl Batch {
         self.parts.clear();
         self.waits.clear();
         self.wait_requests.clear();
+        self.wait_chains.clear();
         self.processes.clear();
         self.stacks.clear();
         self.samples.clear();
@@ -46,6 +50,7 @@ impl Batch {
             && self.parts.is_empty()
             && self.waits.is_empty()
             && self.wait_requests.is_empty()
+            && self.wait_chains.is_empty()
             && self.processes.is_empty()
             && self.stacks.is_empty()
             && self.samples.is_empty()
@@ -84,6 +89,11 @@ impl Batch {
         self.waits.retain(|wait| filter.keeps_wait(wait, names));
         let kept: rustc_hash::FxHashSet<u64> = self.waits.iter().map(|wait| wait.wait_id).collect();
         self.wait_requests.retain(|link| kept.contains(&link.wait_id));
+        let all = std::mem::take(&mut self.wait_chains);
+        let paths = all.chunk_by(|a, b| (a.chain_id, a.path) == (b.chain_id, b.path));
+        for path in paths.filter(|path| filter.keeps_chain(path, names)) {
+            self.wait_chains.extend_from_slice(path);
+        }
         silent as u64
     }
 }
@@ -128,6 +138,7 @@ impl Source for Scripted {
             batch.parts.append(&mut next.parts);
             batch.waits.append(&mut next.waits);
             batch.wait_requests.append(&mut next.wait_requests);
+            batch.wait_chains.append(&mut next.wait_chains);
             batch.processes.append(&mut next.processes);
             batch.stacks.append(&mut next.stacks);
             batch.samples.append(&mut next.samples);

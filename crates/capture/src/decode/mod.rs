@@ -5,6 +5,7 @@
 //! | [`request`] | a request with its stages, and its parts |
 //! | [`event`] | a single block event |
 //! | [`waits`] | a thread's wait, with what it waited for |
+//! | [`chains`] | a thread that waited for another that waited for storage |
 //! | [`operation`] | the kernel's operation and flags: operation, rwbs |
 //! | [`origin`] | why a request exists, and why a part has no file |
 //! | [`files`], [`tasks`], [`cgroups`], [`stacks`] | what requests refer to, kept when first seen |
@@ -12,6 +13,7 @@
 //! What does not belong here: reading the ring (see [`crate::session`]).
 
 pub mod cgroups;
+pub mod chains;
 pub mod event;
 pub mod files;
 pub mod operation;
@@ -27,6 +29,7 @@ use crate::kernel::Facts;
 use crate::snapshot::Writers;
 use crate::wire;
 use cgroups::Cgroups;
+use chains::Chains;
 use files::Files;
 use iowhy_core::model::environment::Device;
 use iowhy_core::model::{Environment, Losses, Name, Names};
@@ -60,6 +63,7 @@ pub struct Decoder {
     pub start_ns: u64,
     /// What is known of waits and of what ends them.
     pub waits: Waits,
+    chains: Chains,
     /// A hint at who dirtied what was dirty before the watch.
     pub writers: Writers,
 }
@@ -85,6 +89,7 @@ impl Decoder {
             uppers: no_parents(&environment.devices),
             start_ns: 0,
             waits: Waits::default(),
+            chains: Chains::default(),
             writers: Writers::default(),
         }
     }

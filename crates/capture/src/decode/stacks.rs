@@ -86,6 +86,17 @@ impl Stacks {
         self.id(None, frames, batch, names)
     }
 
+    /// The number of a process's stack that is no sample.
+    pub fn user(
+        &mut self,
+        process: u32,
+        frames: &[u64],
+        batch: &mut Batch,
+        names: &mut Names,
+    ) -> Option<u64> {
+        self.id(Some(process), frames, batch, names)
+    }
+
     /// The functions of the stack with that number, its innermost first.
     pub fn frames_of(&self, stack_id: u64) -> Option<&[Name]> {
         let found = self.named.iter().find(|(_, id)| **id == stack_id);

@@ -14,6 +14,10 @@ use zerocopy::FromBytes;
 pub struct Task {
     /// The process's name.
     pub process: Name,
+    /// The thread's own.
+    pub thread: Name,
+    /// The process that started it.
+    pub parent: u32,
     /// Its cgroup's path.
     pub cgroup: Option<Name>,
     /// The container or systemd unit derived from it.
@@ -56,6 +60,8 @@ impl Tasks {
         let cgroup = cgroups.get(task.cgroup);
         let known = Task {
             process,
+            thread: names.intern(&text_of(&task.thread)),
+            parent: task.parent,
             cgroup: cgroup.map(|cgroup| cgroup.path),
             container: cgroup.and_then(|cgroup| cgroup.container),
         };
@@ -66,7 +72,7 @@ impl Tasks {
             tid: task.tid,
             start_ns: task.start_ns.saturating_add_signed(self.boottime_offset_ns),
             process,
-            thread: names.intern(&text_of(&task.thread)),
+            thread: known.thread,
             executable: files.get(&task.executable).and_then(|file| file.path),
             arguments: self.arguments_of(task.tgid, names),
             parent_pid: task.parent,

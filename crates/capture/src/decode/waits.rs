@@ -22,6 +22,8 @@ const MOST_THREADS: usize = 4096;
 /// number, so that a newer one takes its place.
 const MOST_ENDED: usize = 2048;
 
+/// User stacks by process and place that are kept named.
+const MOST_USER_STACKS: usize = 65_536;
 /// Waits kept for each thread, and in all, until it is known whether they were for storage.
 const MOST_UNDECIDED: usize = 256;
 const MOST_UNDECIDED_OF_ALL: usize = 16_384;
@@ -51,6 +53,10 @@ pub struct Waits {
     /// The kernel's maps of stacks; without them nobody asked for waits.
     stacks: Vec<MapHandle>,
     known: FxHashMap<i32, Known>,
+    /// The map of user stacks.
+    user_stacks: Option<MapHandle>,
+    /// What was read from it, by process and place.
+    known_users: FxHashMap<(u32, i32), Option<u64>>,
     /// Those that slept already when the watch began, by thread.
     sleeping: FxHashMap<u32, Known>,
     of_thread: FxHashMap<u32, VecDeque<Served>>,
@@ -66,10 +72,10 @@ pub struct Waits {
 }
 
 impl Waits {
-    /// Makes sense of waits whose stacks are in `stacks`.
-    pub fn with(stacks: Vec<MapHandle>) -> Waits {
+    /// Makes sense of waits whose stacks are in `stacks` and `user_stacks`.
+    pub fn with(stacks: Vec<MapHandle>, user_stacks: Option<MapHandle>) -> Waits {
         let ended = if stacks.is_empty() { Vec::new() } else { vec![None; MOST_ENDED] };
-        Waits { stacks, ended, ..Waits::default() }
+        Waits { stacks, user_stacks, ended, ..Waits::default() }
     }
 
     /// Takes note of a request, which may be what its thread waits for.
@@ -202,19 +208,39 @@ impl Decoder {
         }
         let place = u32::try_from(wait.stack).ok()?;
         let map = self.waits.stacks.get((place / wire::WIRE_WAIT_STACKS) as usize)?;
-        let place = place % wire::WIRE_WAIT_STACKS;
-        let value = map.lookup(&place.to_ne_bytes(), MapFlags::ANY).ok()??;
-        let (words, _) = value.as_chunks::<8>();
-        let frames = words.iter().map(|word| u64::from_ne_bytes(*word));
-        let frames: Vec<u64> = frames.take_while(|address| *address != 0).collect();
+        let frames = frames_at(map, place % wire::WIRE_WAIT_STACKS)?;
         let known = self.judge(&frames, batch, names);
         self.waits.known.insert(wait.stack, known);
         Some(known)
     }
 
+    /// The user stack of a wait, where one was taken.
+    pub(super) fn user_stack(
+        &mut self,
+        wait: &wire_wait,
+        batch: &mut Batch,
+        names: &mut Names,
+    ) -> Option<u64> {
+        let place = u32::try_from(wait.user_stack).ok()?;
+        let key = (wait.tgid, wait.user_stack);
+        if let Some(known) = self.waits.known_users.get(&key) {
+            return *known;
+        }
+        let frames = frames_at(self.waits.user_stacks.as_ref()?, place)?;
+        let id = self.stacks.user(wait.tgid, &frames, batch, names);
+        if self.waits.known_users.len() >= MOST_USER_STACKS {
+            self.waits.known_users.clear();
+        }
+        self.waits.known_users.insert(key, id);
+        id
+    }
+
     /// Adds a `wire_wait`, unless it turns out to have nothing to do with storage.
     pub fn wait(&mut self, bytes: &[u8], batch: &mut Batch, names: &mut Names) -> Option<()> {
         let (mut wait, _) = wire_wait::read_from_prefix(bytes).ok()?;
+        if wait.flags & wire::WAIT_FOR_THREAD != 0 {
+            return self.nap(&wait, batch, names);
+        }
         let outlasts = wait.end_ns == 0;
         if outlasts {
             wait.end_ns = self.waits.end_ns.max(wait.start_ns);
@@ -251,8 +277,10 @@ impl Decoder {
             device,
             censored: outlasts || wait.flags & wire::WAIT_BEGUN_BEFORE != 0,
             stack_id: known.and_then(|known| known.stack_id),
+            user_stack_id: self.user_stack(&wait, batch, names),
             ..self.waiter(&wait, split)
         };
+        self.note_wait(&row, woken_ns, wait.inode.address, batch);
         batch.waits.push(row);
         Some(())
     }
@@ -293,6 +321,14 @@ impl Decoder {
             waker_tid: (wait.waker != 0).then_some(wait.waker),
         }
     }
+}
+
+/// The frames that a map of stacks has at a place.
+fn frames_at(map: &MapHandle, place: u32) -> Option<Vec<u64>> {
+    let value = map.lookup(&place.to_ne_bytes(), MapFlags::ANY).ok()??;
+    let (words, _) = value.as_chunks::<8>();
+    let frames = words.iter().map(|word| u64::from_ne_bytes(*word));
+    Some(frames.take_while(|address| *address != 0).collect())
 }
 
 /// The class of a wait; `None` where it has nothing to do with storage.

@@ -29,6 +29,7 @@ pub(super) fn summary(
         watch: report.watch(&counted, whole),
         losses: environment.losses.clone(),
         ledger: all.waits.ledger(names),
+        chains: all.chains.chains(names),
         devices,
         idle_devices,
         processes: rows.processes(),

@@ -8,6 +8,7 @@ use super::life::{Life, Stand};
 use super::report;
 use super::streams::{GroupKey, Streams, Subject};
 use super::summary::Summary;
+use super::waits::chains;
 use super::waits::ledger::Tally;
 use crate::model::{Environment, Name, Names, Operation, Origin, Request, RequestPart};
 use crate::source::Batch;
@@ -29,6 +30,7 @@ pub struct Summarizer {
     pub(super) charged: Attribution,
     pub(super) requests: u64,
     pub(super) waits: Tally,
+    pub(super) chains: chains::Tally,
     /// Numbers the requests in the order in which they are charged.
     sequence: u64,
     /// When the watch began, or 0 where its source knows only at the end.
@@ -49,6 +51,7 @@ impl Summarizer {
             charged: Attribution::new(),
             requests: 0,
             waits: Tally::default(),
+            chains: chains::Tally::default(),
             sequence: 0,
             start_ns: environment.start_ns,
             latest_ns: 0,
@@ -62,8 +65,10 @@ impl Summarizer {
     /// Adds a batch, whose texts are in `names`: the same table for every batch and the end.
     pub fn add(&mut self, batch: &Batch, names: &Names) {
         batch.stacks.iter().for_each(|stack| self.charged.stacks.add(stack, names));
+        batch.stacks.iter().for_each(|stack| self.chains.meet(stack));
         batch.processes.iter().for_each(|process| self.charged.meet(process));
         batch.waits.iter().for_each(|wait| self.waits.add(wait));
+        batch.wait_chains.iter().for_each(|row| self.chains.add(row, names));
         for (request, parts) in batch.requests_with_parts() {
             self.add_request(request, parts, names);
         }

@@ -8,6 +8,7 @@
 
 use super::axes::{ByDirection, ByInterval};
 pub use super::usage::*;
+pub use super::waits::chains::{ChainRow, Chains, Step};
 pub use super::waits::ledger::{ClassRow, Ledger, ProcessLedger, Waiter};
 use crate::model::Losses;
 use crate::model::environment::Environment;
@@ -23,6 +24,8 @@ pub struct Summary {
     pub losses: Losses,
     /// Where blocked threads waited; `None` where the source does not know.
     pub ledger: Option<Ledger>,
+    /// Threads that waited for threads that waited for storage; `None` where none was seen.
+    pub chains: Option<Chains>,
     /// The block devices that had requests, errors or changed settings; those with the most time
     /// first.
     pub devices: Vec<DeviceSummary>,

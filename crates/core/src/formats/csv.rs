@@ -6,7 +6,7 @@
 use super::export::{Exported, Format};
 use crate::model::table::{Column, ColumnInfo, Columns, Kind, Table};
 use crate::model::{
-    Environment, Event, Name, Names, Process, Request, RequestPart, Sample, Stack, Wait,
+    Environment, Event, Name, Names, Process, Request, RequestPart, Sample, Stack, Wait, WaitChain,
     WaitRequest,
 };
 use crate::source::Batch;
@@ -51,6 +51,7 @@ tables! {
     RequestParts: RequestPart, parts, "Files and owners of requests.";
     Waits: Wait, waits, "Waits of threads.";
     WaitRequests: WaitRequest, wait_requests, "What they waited for.";
+    WaitChains: WaitChain, wait_chains, "Threads that waited for waiting threads.";
     Samples: Sample, samples, "Counters.";
     Events: Event, events, "Single block events.";
     Stacks: Stack, stacks, "Stacks.";

@@ -2,7 +2,7 @@
 
 use super::names::{Name, Names};
 use super::request::{Request, RequestPart};
-use super::wait::Wait;
+use super::wait::{Wait, WaitChain};
 
 /// What to say of waits that do not tell what a filter asks for; nothing where there are none.
 pub fn silent_waits(count: u64) -> Option<String> {
@@ -71,6 +71,24 @@ impl Filter {
             && any_or_empty(&self.cgroups, |wanted| is_within(wanted, wait.cgroup, names))
             && any_or_empty(&self.files, |wanted| {
                 text(wait.file).is_some_and(|file| file.starts_with(wanted))
+            })
+    }
+
+    /// Whether a path of a chain is kept: its processes are all of those on it. It
+    /// tells no cgroup.
+    pub fn keeps_chain(&self, path: &[WaitChain], names: &Names) -> bool {
+        let Some(last) = path.last() else { return false };
+        let text = |name: Option<Name>| name.map(|name| names.get(name));
+        self.operations.is_empty()
+            && self.flags.is_empty()
+            && self.cgroups.is_empty()
+            && last.duration_ns >= self.latency_ns
+            && any_or_empty(&self.devices, |device| text(last.device) == Some(device))
+            && any_or_empty(&self.processes, |wanted| {
+                path.iter().any(|hop| is_named(wanted, Some(hop.pid), hop.process, names))
+            })
+            && any_or_empty(&self.files, |wanted| {
+                text(last.file).is_some_and(|file| file.starts_with(wanted))
             })
     }
 }

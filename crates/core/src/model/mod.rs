@@ -26,4 +26,4 @@ pub use process::Process;
 pub use request::{Request, RequestPart};
 pub use sample::Sample;
 pub use stack::Stack;
-pub use wait::{Wait, WaitClass, WaitRequest};
+pub use wait::{KnownBy, Wait, WaitChain, WaitClass, WaitRequest};

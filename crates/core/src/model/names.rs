@@ -46,6 +46,9 @@ const RESERVED: &[&str] = &[
     "fs_lock",
     "reclaim",
     "run_queue",
+    "woken",
+    "owner",
+    "likely",
 ];
 
 /// The name of a reserved word. In a constant, a word that is not reserved does not compile.

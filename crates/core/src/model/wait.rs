@@ -72,11 +72,65 @@ table! {
     }
 }
 
+words! {
+    /// How it is known for which thread another waited.
+    pub enum KnownBy {
+        /// It ended the wait.
+        Woken = "woken",
+        /// It holds the lock, as the lock's own memory says.
+        Owner = "owner",
+        /// It is the likely one: its process, child or pipe waits for storage as long.
+        Likely = "likely",
+    }
+}
+
+table! {
+    /// One row for each thread of a chain: a thread that slept, the thread that it waited for, and so
+    /// on to the one that waited for storage. Rows of one path stand together, in the order of hops.
+    /// These sleeps are not in `waits`, but for those whose first row has a `wait_id`.
+    pub struct WaitChain in "wait_chains" {
+        chain_id: u64 [None] "Identifies the sleep that the chain begins with, in this recording.",
+        path: u32 [None] "Tells the paths of one chain apart, from 0: the thread that it waited for can have waited for several things, one after the other.",
+        hop: u32 [Count] "0 for the thread that slept, 1 for the one that it waited for, and so on; the last row of a path waited for storage.",
+        start_ns: u64 [Nanoseconds] "When the sleep of the chain's first thread began; at the earliest the beginning of the watch.",
+        duration_ns: u64 [Nanoseconds] "How long it lasted until that thread was woken, or the watch ended.",
+        storage_ns: u64 [Nanoseconds] "How much of it the last thread of this path waited for storage. Paths of one chain do not overlap: their sum is at most duration_ns.",
+        censored: bool [None] "Whether the sleep began before the watch or outlasted it: its duration is a lower bound.",
+        known_by: Option<KnownBy> [None] "How it is known that the thread before waited for this one: woken (this one ended its sleep), owner (it holds the lock), likely; null for the first.",
+        pid: u32 [None] "The process.",
+        tid: u32 [None] "The thread.",
+        process: Option<Name> [None] "The process's name.",
+        thread: Option<Name> [None] "The thread's name.",
+        container: Option<Name> [None] "The container or systemd unit derived from the cgroup.",
+        syscall: Option<u32> [None] "The number of the system call that it slept in; null in faults and in the kernel.",
+        class: Option<WaitClass> [None] "What the last thread of the path waited for; null for the others.",
+        device: Option<Name> [None] "The whole disk of that wait, where it is known.",
+        file: Option<Name> [None] "The file of that wait, where it is known.",
+        waits: Option<u64> [Count] "How many waits for storage the last thread had meanwhile; null for the others.",
+        wait_id: Option<u64> [None] "In the last row the longest of those waits; in the first the same sleep, where it is itself a wait for storage.",
+        stack_id: Option<u64> [None] "The kernel stack of that wait.",
+        user_stack_id: Option<u64> [None] "The user stack of this thread's sleep or wait, where one was taken.",
+    }
+}
+
 table! {
     /// Which requests a wait waited for.
     pub struct WaitRequest in "wait_requests" {
         wait_id: u64 [None] "The wait.",
         request_id: u64 [None] "A request that was under way during it, of the same thread or the one whose completion ended the wait.",
         overlap_ns: u64 [Nanoseconds] "How long both lasted at once.",
+    }
+}
+
+impl Wait {
+    /// What most of it was for: a stage of its requests, a CPU, or its class.
+    pub fn main_class(&self) -> WaitClass {
+        let known = self.device_ns + self.queue_ns + self.run_queue_ns;
+        let parts = [
+            (self.duration_ns.saturating_sub(known), self.class),
+            (self.device_ns, WaitClass::Device),
+            (self.queue_ns, WaitClass::Queue),
+        ];
+        parts.into_iter().max_by_key(|(time, _)| *time).map_or(self.class, |(_, class)| class)
     }
 }

@@ -2,7 +2,9 @@
 //! page follow.
 
 use crate::model::table::{ColumnInfo, Columns, Table};
-use crate::model::{Event, Process, Request, RequestPart, Sample, Stack, Wait, WaitRequest};
+use crate::model::{
+    Event, Process, Request, RequestPart, Sample, Stack, Wait, WaitChain, WaitRequest,
+};
 use crate::source::Batch;
 
 /// What is known of a table without any row.
@@ -79,6 +81,7 @@ tables! {
     parts: RequestPart,
     waits: Wait,
     wait_requests: WaitRequest,
+    wait_chains: WaitChain,
     samples: Sample,
     events: Event,
     stacks: Stack,

@@ -278,6 +278,11 @@ fn stands_for(function: &str, name: &str) -> bool {
 }
 
 impl WaitClass {
+    /// Whether a wait of this class is for another thread, which wakes whoever waits for it.
+    pub fn is_for_thread(self) -> bool {
+        matches!(self, FsLock | JournalCommit | JournalSpace)
+    }
+
     /// Whether a wait of this class is for requests, so that their stages tell more of it; the
     /// others wait before or beside requests.
     pub fn is_for_requests(self) -> bool {

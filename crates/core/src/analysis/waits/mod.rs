@@ -5,10 +5,14 @@
 //! |---|---|
 //! | [`class`] | kernel functions and the class of wait that each stands for |
 //! | [`split`] | a wait's time over the stages of its requests |
+//! | [`past`] | what each thread waited for lately, for those that waited for it |
+//! | [`chains`] | threads that waited for threads that waited for storage, merged |
 //! | [`ledger`] | the sum over processes and classes |
 //!
 //! What does not belong here: which interval is a wait (crate `iowhy-capture`).
 
+pub mod chains;
 pub mod class;
 pub mod ledger;
+pub mod past;
 pub mod split;

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: (MIT OR Apache-2.0) */
+/*
+ * Naps: interruptible sleeps in calls that end when another thread does something (a futex, a pipe,
+ * a semaphore). Nearly all of them have nothing to do with storage, so they cost a few words in an
+ * array; one is told where the thread that ends it waited for storage meanwhile.
+ */
+#ifndef IOWHY_NAPS_H
+#define IOWHY_NAPS_H
+
+#include "wait_stacks.bpf.h"
+#include "who.bpf.h"
+
+/* A sleep is the same as the one before where only a time limit ended that. */
+#define SAME_NAP_NS 1000000
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, WIRE_PLACES);
+	__type(key, u32);
+	__type(value, struct wire_place);
+} places SEC(".maps");
+
+static __always_inline struct wire_place *place_of(u32 tid)
+{
+	u32 key = tid & (WIRE_PLACES - 1);
+
+	return bpf_map_lookup_elem(&places, &key);
+}
+
+static __always_inline bool is_among(const volatile unsigned long long *calls, int number)
+{
+	u32 call = number;
+
+	if (call >= WIRE_CALLS)
+		return false;
+	return calls[call / 64] >> (call % 64) & 1;
+}
+
+/* The kernel's stacks are 16 KiB, or 32 with its sanitizers. */
+#define STACK_BYTES 32768
+
+/*
+ * Whether an interrupt is handled: what is current then has nothing to do with it. Its handler runs
+ * on a stack of its own, and so does a program's context, unless it interrupted user code: then the
+ * thread is in no system call. The kernel's own depth of interrupts is no symbol of every kernel.
+ */
+static __always_inline bool is_in_interrupt(void *ctx, struct task_struct *task)
+{
+	u64 depth = number_of(ctx) - number_of(READ(task, stack));
+
+	if (depth >= STACK_BYTES)
+		return true;
+	return !(task->flags & (PF_KTHREAD | PF_WORKERS)) &&
+	       system_call_of(user_registers(task)) < 0;
+}
+
+/* Gives the place to a thread; how many sleep for storage is everybody's. */
+static __always_inline void take_place(struct wire_place *place, u32 tid)
+{
+	place->tid = tid;
+	place->asleep = 0;
+	place->since_ns = 0;
+	place->stained_ns = 0;
+	place->is_chained = 0;
+}
+
+/* Notes that the thread ended a wait for storage, or one for such a thread. */
+static __always_inline void stain(struct wire_place *place, u32 tid, u64 now)
+{
+	if (place->tid != tid)
+		take_place(place, tid);
+	place->stained_ns = now;
+}
+
+static __always_inline void begin_nap(void *ctx, u32 tid, int system_call, struct pt_regs *regs)
+{
+	struct wire_place *place = place_of(tid);
+	u64 now = bpf_ktime_get_ns(), address = first_argument_of(regs);
+
+	if (!place)
+		return;
+	if (place->tid != tid)
+		take_place(place, tid);
+	if (!place->since_ns || now - place->woken_ns > SAME_NAP_NS ||
+	    place->system_call != system_call || place->address != address) {
+		place->since_ns = now;
+		place->system_call = system_call;
+		place->address = address;
+		place->flags = 0;
+		/* Who was in a chain once is likely to be in one again: then where it waits is worth a stack. */
+		place->user_stack = place->is_chained ? take_user_stack(ctx, now) : -1;
+	}
+	place->asleep = 1;
+}
+
+/* One that began before the watch. */
+static __always_inline void add_earlier_nap(struct wire_place *place, u32 tid, int system_call,
+					    struct pt_regs *regs)
+{
+	if (place->tid == tid && place->asleep)
+		return;
+	take_place(place, tid);
+	place->since_ns = bpf_ktime_get_ns();
+	place->system_call = system_call;
+	place->address = first_argument_of(regs);
+	place->flags = WAIT_BEGUN_BEFORE;
+	place->user_stack = -1;
+	place->asleep = 1;
+}
+
+/* Tells of the nap of `task` that `waker` ends, which waited for storage meanwhile. */
+static __always_inline void tell_nap(struct wire_place *place, struct task_struct *task,
+				     struct task_struct *waker, u64 since, u64 now)
+{
+	struct wire_wait wait = { .kind = WIRE_WAIT,
+				  .flags = place->flags | WAIT_FOR_THREAD,
+				  .stack = -1 };
+
+	if (!is_allowed(FOR_CHAINS, settings.chains_per_second, now)) {
+		count(COUNT_CHAINS_SKIPPED);
+		return;
+	}
+	wait.tgid = task->tgid;
+	wait.tid = task->pid;
+	wait.start_ns = since;
+	wait.wake_ns = now;
+	wait.end_ns = now;
+	wait.system_call = place->system_call;
+	if (place->system_call == settings.futex_call)
+		wait.address = place->address;
+	wait.user_stack = place->user_stack;
+	wait.waker = waker->pid;
+	see_task(number_of(task), ROOM_SUBMIT);
+	see_task(number_of(waker), ROOM_SUBMIT);
+	emit(&wait, sizeof(wait), COUNT_RING_FULL_WAIT);
+	place->is_chained = 1;
+}
+
+static __always_inline void end_nap(void *ctx, struct wire_place *place, struct task_struct *task)
+{
+	u64 now = bpf_ktime_get_ns(), since = place->since_ns;
+	struct task_struct *waker;
+	struct wire_place *of_waker;
+
+	place->asleep = 0;
+	waker = bpf_get_current_task_btf();
+	if (is_in_interrupt(ctx, waker)) {
+		/* A time limit ended a piece of it; what ends others is news from elsewhere. */
+		place->woken_ns = now;
+		if (place->system_call != settings.futex_call)
+			place->since_ns = 0;
+		return;
+	}
+	place->since_ns = 0;
+	if (now - since < settings.nap_ns)
+		return;
+	of_waker = place_of(waker->pid);
+	if (!of_waker || of_waker->tid != waker->pid || of_waker->stained_ns <= since)
+		return;
+	tell_nap(place, task, waker, since, now);
+	place->stained_ns = now;
+}
+
+#endif

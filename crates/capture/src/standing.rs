@@ -1,0 +1,161 @@
+//! Threads that sleep for others when the watch ends: nobody woke them, so whom they wait for must be
+//! found out otherwise. What is read here is true at that moment only, so it is read at once.
+//!
+//! The owner of a lock stands in the lock: in the futex itself for locks with priority inheritance,
+//! beside it in glibc's mutexes and read-write locks. Other locks (Rust's, Go's, Java's) do not say.
+//!
+//! What does not belong here: what the owner waited for (see [`crate::decode`]).
+
+use crate::session::Session;
+use crate::snapshot;
+use crate::wire::{wire_napper, wire_wait};
+use libc::c_long;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use zerocopy::FromBytes;
+
+/// Sleepers looked at; on a machine with more, the chains of the rest are not found.
+const MOST: usize = 4096;
+/// Threads of a process looked through for one by its number in a container.
+const MOST_THREADS: usize = 4096;
+
+/// The commands of futex(2), without flags.
+const FUTEX_WAIT: u64 = 0;
+const FUTEX_LOCK_PI: u64 = 6;
+const FUTEX_WAIT_BITSET: u64 = 9;
+const FUTEX_LOCK_PI2: u64 = 13;
+/// What is no flag of such a command.
+const FUTEX_COMMAND: u64 = 0x7f;
+/// The thread's number in a futex with priority inheritance.
+const FUTEX_TID: u32 = 0x3fff_ffff;
+/// A locked mutex with waiters, in glibc and in Rust's and Go's libraries.
+const LOCKED: u64 = 2;
+/// A read-write lock of glibc that a writer holds, with waiters.
+const WRITER_HOLDS: u64 = 3;
+
+/// A thread that sleeps for another.
+#[derive(Clone, Debug)]
+pub struct Standing {
+    /// Its sleep.
+    pub wait: wire_wait,
+    /// The thread that holds the lock, where the lock says so.
+    pub owner: Option<u32>,
+    /// Who else can end its sleep.
+    whom: Whom,
+}
+
+/// Who can end a sleep.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Whom {
+    /// A thread of its own process.
+    OwnProcess,
+    /// A child, by its end.
+    Child,
+    /// A process that has the same pipe open.
+    Pipe(String),
+}
+
+impl Standing {
+    /// Whether a thread of process `pid`, a child of `parent`, can be the one that it waits for.
+    pub fn may_wait_for(&self, pid: u32, parent: Option<u32>) -> bool {
+        match &self.whom {
+            Whom::OwnProcess => pid == self.wait.tgid,
+            Whom::Child => parent == Some(self.wait.tgid),
+            Whom::Pipe(name) => pid != self.wait.tgid && has_open(pid, name),
+        }
+    }
+
+    fn of(napper: &wire_napper) -> Option<Standing> {
+        let (owner, whom) = match c_long::from(napper.wait.system_call) {
+            libc::SYS_futex => (owner_of(napper)?, Whom::OwnProcess),
+            libc::SYS_wait4 | libc::SYS_waitid => (None, Whom::Child),
+            libc::SYS_read | libc::SYS_readv | libc::SYS_write | libc::SYS_writev => {
+                let name = descriptor(napper.wait.tgid, napper.arguments[0])?;
+                (None, Whom::Pipe(Some(name).filter(|name| name.starts_with("pipe:"))?))
+            }
+            _ => return None,
+        };
+        Some(Standing { wait: napper.wait, owner, whom })
+    }
+}
+
+/// Who sleeps for others now.
+pub fn now(session: &Session) -> Vec<Standing> {
+    let mut found = Vec::new();
+    snapshot::nappers(session, |record| {
+        if found.len() < MOST
+            && let Ok((napper, _)) = wire_napper::read_from_prefix(record)
+        {
+            found.extend(Standing::of(&napper));
+        }
+    });
+    found
+}
+
+/// Who owns the lock that the thread waits for: `None` where it is no lock as far as one can tell,
+/// `Some(None)` where it is one that does not say.
+fn owner_of(napper: &wire_napper) -> Option<Option<u32>> {
+    let [address, command, expected, _] = napper.arguments;
+    let pid = napper.wait.tgid;
+    let words = || words_at(pid, address);
+    match (command & FUTEX_COMMAND, expected & 0xffff_ffff) {
+        (FUTEX_LOCK_PI | FUTEX_LOCK_PI2, _) => {
+            Some(words().and_then(|words| thread_of(pid, words[0] & FUTEX_TID)))
+        }
+        (FUTEX_WAIT | FUTEX_WAIT_BITSET, LOCKED) => {
+            // struct __pthread_mutex_s: __lock, __count, __owner.
+            let words = words()?;
+            (u64::from(words[0]) == LOCKED).then(|| thread_of(pid, words[2]))
+        }
+        (FUTEX_WAIT_BITSET, WRITER_HOLDS) => {
+            // struct __pthread_rwlock_arch_t: __wrphase_futex, __writers_futex, two words of padding,
+            // __cur_writer. The futex is either of the first two.
+            let words = words()?;
+            let writer = thread_of(pid, words[4]).or_else(|| thread_of(pid, words[3]))?;
+            Some(Some(writer))
+        }
+        _ => None,
+    }
+}
+
+/// The memory of a process at a place where a lock may be.
+fn words_at(pid: u32, address: u64) -> Option<[u32; 5]> {
+    let memory = File::open(format!("/proc/{pid}/mem")).ok()?;
+    let mut bytes = [0; 20];
+    memory.read_exact_at(&mut bytes, address).ok()?;
+    let (words, _) = bytes.as_chunks::<4>();
+    let mut found = [0; 5];
+    found.iter_mut().zip(words).for_each(|(word, bytes)| *word = u32::from_ne_bytes(*bytes));
+    Some(found)
+}
+
+/// The thread that a process means by a number; `None` where it has no such thread.
+fn thread_of(pid: u32, number: u32) -> Option<u32> {
+    if number == 0 {
+        return None;
+    }
+    let inner = |thread: &str| {
+        let text = fs::read_to_string(format!("/proc/{pid}/task/{thread}/status")).ok()?;
+        let line = text.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+        // The last is the number in the process's own namespace.
+        line.split_whitespace().next_back()?.parse::<u32>().ok()
+    };
+    if inner(&number.to_string()) == Some(number) {
+        return Some(number);
+    }
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten().take(MOST_THREADS);
+    let mut names = threads.filter_map(|entry| entry.file_name().into_string().ok());
+    names.find(|name| inner(name) == Some(number))?.parse().ok()
+}
+
+/// What a descriptor stands for: `pipe:[123]`. The link alone is read, no file is touched.
+fn descriptor(pid: u32, number: u64) -> Option<String> {
+    let target = fs::read_link(format!("/proc/{pid}/fd/{number}")).ok()?;
+    target.into_os_string().into_string().ok()
+}
+
+fn has_open(pid: u32, name: &str) -> bool {
+    let Ok(descriptors) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+    let links = descriptors.flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
+    links.into_iter().any(|link| link.as_os_str() == name)
+}

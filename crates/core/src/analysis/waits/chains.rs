@@ -1,0 +1,367 @@
+//! Threads that waited for threads that waited for storage, merged: forty workers that wait for one
+//! writer are one row.
+//!
+//! What does not belong here: how the threads of a chain are found ([`super::past`]).
+
+use crate::model::{KnownBy, Name, Names, Stack, WaitChain, WaitClass};
+use rustc_hash::{FxHashMap, FxHashSet};
+use serde::Serialize;
+
+/// Chains that are kept apart; any further one is lumped with others of the same kind of end.
+const MOST_CHAINS: usize = 1024;
+/// Threads, files and stacks told apart in each of them.
+const MOST_TOLD: usize = 1024;
+const MOST_FILES: usize = 64;
+/// Chains that the summary lists.
+const MOST_LISTED: usize = 50;
+/// User stacks that are kept for their functions' names.
+const MOST_STACKS: usize = 16_384;
+
+/// A thread of a chain, as far as chains are told apart: its name without digits, so that the members
+/// of a pool are one.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+struct Kind {
+    pid: u32,
+    process: Option<Name>,
+    thread: String,
+    known_by: Option<KnownBy>,
+    syscall: Option<u32>,
+}
+
+/// What makes chains the same.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+struct Key {
+    hops: Vec<Kind>,
+    class: Option<WaitClass>,
+    device: Option<Name>,
+    counted: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Account {
+    time_ns: u64,
+    slept_ns: u64,
+    longest_ns: u64,
+    sleeps: u64,
+    censored: u64,
+    /// The threads at each place of the path.
+    threads: Vec<FxHashSet<u32>>,
+    files: FxHashMap<Option<Name>, u64>,
+    /// User stacks at each place, with their time.
+    stacks: Vec<FxHashMap<u64, u64>>,
+    /// The kernel stacks of the waits at its end.
+    kernel_stacks: FxHashMap<u64, u64>,
+}
+
+/// Adds up chains as they come.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    chains: FxHashMap<Key, Account>,
+    further: Account,
+    /// The rows of a path that is not complete yet.
+    path: Vec<WaitChain>,
+    frames: FxHashMap<(u64, bool), (Vec<Name>, bool)>,
+}
+
+impl Tally {
+    /// Takes note of a stack's functions.
+    pub fn meet(&mut self, stack: &Stack) {
+        if self.frames.len() < MOST_STACKS {
+            let frames = (stack.frames.clone(), stack.complete);
+            self.frames.insert((stack.stack_id, stack.user), frames);
+        }
+    }
+
+    /// Adds a row; those of one path come one after the other.
+    pub fn add(&mut self, row: &WaitChain, names: &Names) {
+        let next = |last: &WaitChain| {
+            (last.chain_id, last.path, last.hop + 1) == (row.chain_id, row.path, row.hop)
+        };
+        if !self.path.last().is_some_and(next) {
+            self.path.clear();
+            // Rows before the first are lost: what is left of such a path tells nothing.
+            if row.hop != 0 {
+                return;
+            }
+        }
+        self.path.push(row.clone());
+        if row.class.is_some() {
+            let path = std::mem::take(&mut self.path);
+            self.add_path(&path, names);
+        }
+    }
+
+    fn add_path(&mut self, path: &[WaitChain], names: &Names) {
+        let (Some(first), Some(last)) = (path.first(), path.last()) else { return };
+        let key = Key {
+            hops: path.iter().map(|row| kind(row, names)).collect(),
+            class: last.class,
+            device: last.device,
+            counted: first.wait_id.is_some(),
+        };
+        let room = self.chains.len() < MOST_CHAINS || self.chains.contains_key(&key);
+        let account = if room { self.chains.entry(key).or_default() } else { &mut self.further };
+        account.add(path, first, last);
+    }
+
+    /// The chains; `None` where there were none.
+    pub fn chains(&self, names: &Names) -> Option<Chains> {
+        if self.chains.is_empty() {
+            return None;
+        }
+        let mut all: Vec<(&Key, &Account)> = self.chains.iter().collect();
+        // By text, so that the order does not depend on the numbers of names.
+        all.sort_by_cached_key(|(key, account)| {
+            (std::cmp::Reverse(account.time_ns), self.order(key, names))
+        });
+        let uncounted = all.iter().filter(|(key, _)| !key.counted);
+        let time_ns = uncounted.map(|(_, account)| account.time_ns).sum::<u64>();
+        let mut threads: FxHashSet<u32> = FxHashSet::default();
+        for (_, account) in &all {
+            threads.extend(account.threads.first().into_iter().flatten());
+        }
+        let listed = all.iter().take(MOST_LISTED);
+        let further = all.iter().skip(MOST_LISTED).map(|(_, account)| account.time_ns);
+        Some(Chains {
+            time_ns: time_ns + self.further.time_ns,
+            threads: threads.len() as u64,
+            rows: listed.map(|(key, account)| self.row(key, account, names)).collect(),
+            further_ns: further.sum::<u64>() + self.further.time_ns,
+        })
+    }
+
+    fn order(&self, key: &Key, names: &Names) -> Vec<String> {
+        let hop = |hop: &Kind| {
+            let process = text(hop.process, names);
+            format!("{} {process} {} {:?} {:?}", hop.pid, hop.thread, hop.syscall, hop.known_by)
+        };
+        let end = format!("{:?} {} {}", key.class, text(key.device, names), key.counted);
+        key.hops.iter().map(hop).chain([end]).collect()
+    }
+
+    fn row(&self, key: &Key, account: &Account, names: &Names) -> ChainRow {
+        let steps = key.hops.iter().enumerate().map(|(place, hop)| {
+            let most = account.stacks.get(place).and_then(most);
+            let stack = most.and_then(|id| self.frames.get(&(id, true)));
+            let threads = account.threads.get(place);
+            Step {
+                known_by: hop.known_by.map(KnownBy::word),
+                pid: hop.pid,
+                process: text(hop.process, names),
+                thread: hop.thread.clone(),
+                threads: threads.map_or(0, |threads| threads.len() as u64),
+                tid: threads
+                    .filter(|threads| threads.len() == 1)
+                    .and_then(|threads| threads.iter().next().copied()),
+                syscall: hop.syscall,
+                user_stack: stack.map(|(frames, _)| texts(frames, names)).unwrap_or_default(),
+                user_stack_complete: stack.map(|(_, complete)| *complete),
+            }
+        });
+        let kernel = most(&account.kernel_stacks).and_then(|id| self.frames.get(&(id, false)));
+        let mut files: Vec<(&Option<Name>, &u64)> = account.files.iter().collect();
+        files.sort_by_key(|(file, time)| {
+            (std::cmp::Reverse(**time), file.map(|file| names.get(file)))
+        });
+        let named = files.iter().filter_map(|(file, time)| file.map(|file| (file, **time)));
+        ChainRow {
+            time_ns: account.time_ns,
+            slept_ns: account.slept_ns,
+            longest_ns: account.longest_ns,
+            sleeps: account.sleeps,
+            censored_sleeps: account.censored,
+            is_in_ledger: key.counted,
+            steps: steps.collect(),
+            class: key.class.unwrap_or(WaitClass::Unknown).word(),
+            device: key.device.map(|device| names.get(device).to_owned()),
+            files: named.take(3).map(|(file, time)| (names.get(file).to_owned(), time)).collect(),
+            kernel_stack: kernel.map(|(frames, _)| texts(frames, names)).unwrap_or_default(),
+        }
+    }
+}
+
+impl Account {
+    fn add(&mut self, path: &[WaitChain], first: &WaitChain, last: &WaitChain) {
+        let time = last.storage_ns;
+        self.time_ns += time;
+        self.slept_ns += first.duration_ns;
+        self.longest_ns = self.longest_ns.max(time);
+        self.sleeps += 1;
+        self.censored += u64::from(first.censored);
+        self.threads.resize_with(self.threads.len().max(path.len()), FxHashSet::default);
+        self.stacks.resize_with(self.stacks.len().max(path.len()), FxHashMap::default);
+        for (row, (threads, stacks)) in
+            path.iter().zip(self.threads.iter_mut().zip(&mut self.stacks))
+        {
+            if threads.len() < MOST_TOLD {
+                threads.insert(row.tid);
+            }
+            if let Some(stack) = row.user_stack_id {
+                put(stacks, stack, time, MOST_FILES);
+            }
+        }
+        put(&mut self.files, last.file, time, MOST_FILES);
+        if let Some(stack) = last.stack_id {
+            put(&mut self.kernel_stacks, stack, time, MOST_FILES);
+        }
+    }
+}
+
+/// Adds to a key's time, unless it is one too many.
+fn put<K: std::hash::Hash + Eq>(sums: &mut FxHashMap<K, u64>, key: K, time: u64, most: usize) {
+    if sums.len() < most || sums.contains_key(&key) {
+        *sums.entry(key).or_default() += time;
+    }
+}
+
+/// The one with the most time; of equals the lowest number.
+fn most(sums: &FxHashMap<u64, u64>) -> Option<u64> {
+    sums.iter().max_by_key(|(id, time)| (**time, std::cmp::Reverse(**id))).map(|(id, _)| *id)
+}
+
+fn kind(row: &WaitChain, names: &Names) -> Kind {
+    Kind {
+        pid: row.pid,
+        process: row.process,
+        thread: folded(&text(row.thread, names)),
+        known_by: row.known_by,
+        syscall: row.syscall,
+    }
+}
+
+/// A thread's name with its digits as one `*`: `worker-12` is `worker-*`.
+fn folded(name: &str) -> String {
+    let mut folded = String::with_capacity(name.len());
+    for letter in name.chars() {
+        match letter.is_ascii_digit() {
+            true if folded.ends_with('*') => {}
+            true => folded.push('*'),
+            false => folded.push(letter),
+        }
+    }
+    folded
+}
+
+fn text(name: Option<Name>, names: &Names) -> String {
+    name.map(|name| names.get(name).to_owned()).unwrap_or_default()
+}
+
+fn texts(frames: &[Name], names: &Names) -> Vec<String> {
+    frames.iter().map(|name| names.get(*name).to_owned()).collect()
+}
+
+/// Threads that waited for threads that waited for storage.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Chains {
+    /// Time of all threads that slept until a thread woke them, as far as that waited for storage
+    /// meanwhile, nanoseconds. It is no part of the ledger's blocked time, which holds the wait that
+    /// all of them waited for.
+    pub time_ns: u64,
+    /// How many threads that were.
+    pub threads: u64,
+    /// The chains; the one with the most time first.
+    pub rows: Vec<ChainRow>,
+    /// Time of chains that are not listed, nanoseconds.
+    pub further_ns: u64,
+}
+
+/// Chains of the same threads with the same end.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ChainRow {
+    /// How long the first threads waited while the last waited for storage, nanoseconds.
+    pub time_ns: u64,
+    /// How long they slept in all, nanoseconds.
+    pub slept_ns: u64,
+    /// The longest of these times, nanoseconds.
+    pub longest_ns: u64,
+    /// How many sleeps that were.
+    pub sleeps: u64,
+    /// Those that began before the watch or outlasted it: their times are lower bounds.
+    pub censored_sleeps: u64,
+    /// Whether the first threads' sleeps are waits for storage themselves (a lock of a file system, a
+    /// journal), so that the ledger holds their time.
+    pub is_in_ledger: bool,
+    /// The threads: those that slept, those that they waited for, and so on.
+    pub steps: Vec<Step>,
+    /// What the last waited for.
+    pub class: &'static str,
+    /// The device of that, where it is known.
+    pub device: Option<String>,
+    /// Its files with the most time, nanoseconds.
+    pub files: Vec<(String, u64)>,
+    /// The kernel stack of the last's waits with the most time, innermost function first.
+    pub kernel_stack: Vec<String>,
+}
+
+/// Threads at one place of a chain.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Step {
+    /// How it is known that those before waited for these: woken, owner, likely; `None` for the first.
+    pub known_by: Option<&'static str>,
+    /// The process.
+    pub pid: u32,
+    /// Its name.
+    pub process: String,
+    /// The threads' name, digits as `*`.
+    pub thread: String,
+    /// How many threads.
+    pub threads: u64,
+    /// The thread's number, where it is one.
+    pub tid: Option<u32>,
+    /// The number of the system call that they slept in.
+    pub syscall: Option<u32>,
+    /// Their user stack with the most time, innermost function first; empty where none was taken.
+    pub user_stack: Vec<String>,
+    /// Whether that stack reaches its root; `None` where none was taken.
+    pub user_stack_complete: Option<bool>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::script::Script;
+
+    #[test]
+    fn forty_workers_that_wait_for_one_writer_are_one_chain() {
+        let mut script = Script::new(10);
+        for tid in 100..141 {
+            script.chain(&[(tid, &format!("worker-{tid}")), (7, "snapshot-writer")], 2_000, 3_000);
+        }
+        script.chain(&[(9, "reader"), (8, "relay"), (7, "snapshot-writer")], 500, 500);
+        let chains = script.summary().chains.expect("there are chains");
+        assert_eq!((chains.time_ns, chains.threads, chains.rows.len()), (82_500, 42, 2));
+        let most = &chains.rows[0];
+        assert_eq!((most.time_ns, most.slept_ns, most.sleeps), (82_000, 123_000, 41));
+        assert_eq!((most.steps[0].threads, most.steps[0].thread.as_str()), (41, "worker-*"));
+        assert_eq!((most.steps[1].tid, most.class), (Some(7), "fsync"));
+        assert_eq!(chains.rows[1].steps.len(), 3);
+        assert_eq!(chains.rows[1].files, [("/data/snap".to_owned(), 500)]);
+    }
+
+    #[test]
+    fn what_the_ledger_holds_is_not_added_up_again() {
+        let mut script = Script::new(10);
+        script.wait((5, "touch"), WaitClass::FsLock, 4_000, 0, 0);
+        script.chain(&[(5, "touch"), (7, "writer")], 4_000, 4_000);
+        script.batch.wait_chains[0].wait_id = Some(1);
+        script.chain(&[(6, "idle"), (7, "writer")], 1_000, 4_000);
+        let summary = script.summary();
+        let chains = summary.chains.expect("there are chains");
+        assert_eq!(chains.time_ns, 1_000);
+        assert!(chains.rows[0].is_in_ledger && !chains.rows[1].is_in_ledger);
+        assert_eq!(summary.ledger.map(|ledger| ledger.blocked_ns), Some(4_000));
+    }
+
+    #[test]
+    fn a_path_without_its_beginning_or_end_is_left_out() {
+        let mut script = Script::new(10);
+        script.chain(&[(5, "a"), (6, "b"), (7, "c")], 1_000, 1_000);
+        let whole = script.batch.wait_chains.clone();
+        for (lost, found) in [(0, false), (1, false), (2, false)] {
+            script.batch.wait_chains = whole.clone();
+            script.batch.wait_chains.remove(lost);
+            assert_eq!(script.summary().chains.is_some(), found, "without row {lost}");
+        }
+        assert_eq!(Script::new(10).summary().chains, None);
+    }
+}

@@ -1,0 +1,448 @@
+//! What each thread waited for lately: when another thread was asleep until this one woke it, this
+//! is what it waited for, too. Bounded: of a long past, neighbours that were for the same thing
+//! become one.
+//!
+//! What does not belong here: who woke whom (crate `iowhy-capture`).
+
+use crate::model::{KnownBy, Name, WaitChain, WaitClass};
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+
+/// Threads whose past is kept.
+const MOST_THREADS: usize = 4096;
+/// Spells kept of each.
+const MOST_SPELLS: usize = 256;
+/// Paths told of one sleep; the rest of its time has none.
+const MOST_PATHS: usize = 8;
+/// Threads on one path, the first and the last with it.
+const MOST_HOPS: usize = 8;
+
+/// Addresses of the kernel are the same in every process.
+const KERNEL: u64 = 1 << 63;
+
+/// What a thread waited for in storage.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Storage {
+    /// The wait; of several for the same thing the longest.
+    pub wait_id: u64,
+    /// What it was for.
+    pub class: WaitClass,
+    /// The whole disk.
+    pub device: Option<Name>,
+    /// The file.
+    pub file: Option<Name>,
+    /// Its kernel stack.
+    pub stack_id: Option<u64>,
+    /// Its user stack.
+    pub user_stack_id: Option<u64>,
+}
+
+impl Storage {
+    fn is_like(&self, other: &Storage) -> bool {
+        (self.class, self.device, self.file) == (other.class, other.device, other.file)
+    }
+}
+
+/// A thread that another waited for, or the first of a chain.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hop {
+    /// How that is known; `None` for the first.
+    pub known_by: Option<KnownBy>,
+    /// The process.
+    pub pid: u32,
+    /// The thread.
+    pub tid: u32,
+    /// The process's name.
+    pub process: Option<Name>,
+    /// The thread's name.
+    pub thread: Option<Name>,
+    /// The container.
+    pub container: Option<Name>,
+    /// The system call that it slept in.
+    pub syscall: Option<u32>,
+    /// The user stack of its sleep.
+    pub user_stack_id: Option<u64>,
+}
+
+/// A thread's sleep.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sleep {
+    /// The thread.
+    pub first: Hop,
+    /// When it began, nanoseconds.
+    pub start_ns: u64,
+    /// When the thread was woken, nanoseconds.
+    pub end_ns: u64,
+    /// Whether it began before the watch or outlasts it.
+    pub censored: bool,
+    /// The wait for storage that it is, where it is one itself.
+    pub wait_id: Option<u64>,
+    /// The lock that it is for, by its address in the process or the kernel, where it is known.
+    pub lock: Option<u64>,
+}
+
+impl Sleep {
+    /// The rows of the chain that begins with it and goes on along `paths`.
+    pub fn rows(&self, chain_id: u64, paths: &[Path]) -> Vec<WaitChain> {
+        let path = |(index, path): (usize, &Path)| -> Vec<WaitChain> {
+            let hops = std::iter::once(&self.first).chain(&path.hops).enumerate();
+            let row = |(hop, thread): (usize, &Hop)| WaitChain {
+                path: index as u32,
+                hop: hop as u32,
+                storage_ns: path.storage_ns,
+                ..self.row(chain_id, thread)
+            };
+            let mut rows: Vec<WaitChain> = hops.map(row).collect();
+            if let Some(last) = rows.last_mut() {
+                last.class = Some(path.storage.class);
+                last.device = path.storage.device;
+                last.file = path.storage.file;
+                last.waits = Some(path.waits);
+                last.wait_id = Some(path.storage.wait_id);
+                last.stack_id = path.storage.stack_id;
+                last.user_stack_id = path.storage.user_stack_id;
+            }
+            if let Some(first) = rows.first_mut() {
+                first.wait_id = self.wait_id;
+            }
+            rows
+        };
+        paths.iter().enumerate().flat_map(path).collect()
+    }
+
+    fn row(&self, chain_id: u64, thread: &Hop) -> WaitChain {
+        WaitChain {
+            chain_id,
+            path: 0,
+            hop: 0,
+            start_ns: self.start_ns,
+            duration_ns: self.end_ns.saturating_sub(self.start_ns),
+            storage_ns: 0,
+            censored: self.censored,
+            known_by: thread.known_by,
+            pid: thread.pid,
+            tid: thread.tid,
+            process: thread.process,
+            thread: thread.thread,
+            container: thread.container,
+            syscall: thread.syscall,
+            class: None,
+            device: None,
+            file: None,
+            waits: None,
+            wait_id: None,
+            stack_id: None,
+            user_stack_id: thread.user_stack_id,
+        }
+    }
+}
+
+/// From a thread to storage.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Path {
+    /// The threads between, the nearest first.
+    pub hops: Vec<Hop>,
+    /// What the last of them waited for.
+    pub storage: Storage,
+    /// How often.
+    pub waits: u64,
+    /// The longest single wait, nanoseconds: that of `storage`.
+    longest_ns: u64,
+    /// How long in all, nanoseconds.
+    pub storage_ns: u64,
+}
+
+impl Path {
+    fn is_like(&self, other: &Path) -> bool {
+        let threads = |path: &Path| path.hops.iter().map(|hop| hop.tid).collect::<Vec<_>>();
+        self.storage.is_like(&other.storage)
+            && self.hops.len() == other.hops.len()
+            && threads(self) == threads(other)
+    }
+
+    fn absorb(&mut self, other: &Path) {
+        self.storage_ns += other.storage_ns;
+        self.waits += other.waits;
+        if other.longest_ns > self.longest_ns {
+            self.longest_ns = other.longest_ns;
+            self.storage = other.storage;
+        }
+    }
+}
+
+/// A time in which a thread waited.
+#[derive(Clone, Debug)]
+struct Spell {
+    start_ns: u64,
+    end_ns: u64,
+    /// The system call that it was in.
+    syscall: Option<u32>,
+    user_stack_id: Option<u64>,
+    lock: Option<u64>,
+    /// One, unless it was for a thread that waited for several things.
+    paths: Vec<Path>,
+}
+
+impl Spell {
+    /// What of its paths lies between the two times: of a spell that only reaches in, a part.
+    fn within(&self, start_ns: u64, end_ns: u64) -> impl Iterator<Item = Path> {
+        let length = self.end_ns - self.start_ns;
+        let inside = self.end_ns.min(end_ns).saturating_sub(self.start_ns.max(start_ns));
+        self.paths.iter().filter(move |_| inside > 0).map(move |path| {
+            let part = |time: u64| {
+                (u128::from(time) * u128::from(inside) / u128::from(length.max(1))) as u64
+            };
+            Path {
+                storage_ns: part(path.storage_ns),
+                longest_ns: part(path.longest_ns),
+                ..path.clone()
+            }
+        })
+    }
+
+    fn is_like(&self, other: &Spell) -> bool {
+        match (self.paths.as_slice(), other.paths.as_slice()) {
+            ([one], [two]) => one.is_like(two),
+            _ => false,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct Thread {
+    pid: u32,
+    spells: VecDeque<Spell>,
+}
+
+impl Thread {
+    fn latest_ns(&self) -> u64 {
+        self.spells.back().map_or(0, |spell| spell.end_ns)
+    }
+
+    /// The spells that last beyond `start_ns`, the latest first.
+    fn since(&self, start_ns: u64) -> impl Iterator<Item = &Spell> {
+        self.spells.iter().rev().take_while(move |spell| spell.end_ns > start_ns)
+    }
+
+    /// Makes room: neighbours that are for the same thing become one, else the oldest goes.
+    fn compact(&mut self) {
+        let mut kept: VecDeque<Spell> = VecDeque::with_capacity(MOST_SPELLS);
+        for spell in self.spells.drain(..) {
+            match (kept.back_mut(), spell.paths.first()) {
+                (Some(last), Some(path)) if last.is_like(&spell) => {
+                    last.end_ns = spell.end_ns;
+                    last.paths.iter_mut().for_each(|known| known.absorb(path));
+                }
+                _ => kept.push_back(spell),
+            }
+        }
+        if kept.len() >= MOST_SPELLS {
+            kept.drain(..MOST_SPELLS / 4);
+        }
+        self.spells = kept;
+    }
+}
+
+/// What threads waited for lately.
+#[derive(Clone, Debug, Default)]
+pub struct Past {
+    threads: FxHashMap<u32, Thread>,
+}
+
+impl Past {
+    /// Notes that a thread waited for storage.
+    pub fn note(&mut self, sleep: &Sleep, storage: Storage) {
+        let storage_ns = sleep.end_ns.saturating_sub(sleep.start_ns);
+        let path = Path { hops: Vec::new(), storage, waits: 1, longest_ns: storage_ns, storage_ns };
+        self.note_chain(sleep, vec![path]);
+    }
+
+    /// Notes that a thread slept for others, as `paths` say.
+    pub fn note_chain(&mut self, sleep: &Sleep, paths: Vec<Path>) {
+        let spell = Spell {
+            start_ns: sleep.start_ns,
+            end_ns: sleep.end_ns,
+            syscall: sleep.first.syscall,
+            user_stack_id: sleep.first.user_stack_id,
+            lock: sleep.lock,
+            paths,
+        };
+        self.add((sleep.first.pid, sleep.first.tid), spell);
+    }
+
+    fn add(&mut self, (pid, tid): (u32, u32), spell: Spell) {
+        if spell.end_ns <= spell.start_ns {
+            return;
+        }
+        if self.threads.len() >= MOST_THREADS && !self.threads.contains_key(&tid) {
+            self.forget_oldest();
+        }
+        let thread = self.threads.entry(tid).or_default();
+        if thread.pid != pid {
+            *thread = Thread { pid, ..Thread::default() };
+        }
+        if thread.spells.len() >= MOST_SPELLS {
+            thread.compact();
+        }
+        thread.spells.push_back(spell);
+    }
+
+    /// Forgets the half of all threads that waited longest ago.
+    fn forget_oldest(&mut self) {
+        let mut latest: Vec<u64> = self.threads.values().map(Thread::latest_ns).collect();
+        let middle = latest.len() / 2;
+        let (_, median, _) = latest.select_nth_unstable(middle);
+        let median = *median;
+        self.threads.retain(|_, thread| thread.latest_ns() > median);
+    }
+
+    /// What `sleep` was for if it was for `holder`: what that waited for meanwhile. A thread that only
+    /// stood in the same queue before the sleeper is left out of the path.
+    pub fn paths(&self, holder: Hop, sleep: &Sleep) -> Vec<Path> {
+        let (start_ns, end_ns) = (sleep.start_ns, sleep.end_ns);
+        let Some(thread) = self.threads.get(&holder.tid) else { return Vec::new() };
+        let mut found: Vec<Path> = Vec::new();
+        for spell in thread.since(start_ns) {
+            // Its own place on the way, and where it slept.
+            let (syscall, user_stack_id) = (spell.syscall, spell.user_stack_id);
+            let own = Hop { syscall, user_stack_id, ..holder };
+            let queued = spell.lock.is_some_and(|lock| {
+                Some(lock) == sleep.lock && (lock >= KERNEL || holder.pid == sleep.first.pid)
+            });
+            for mut path in spell.within(start_ns, end_ns) {
+                if path.storage_ns == 0 || path.hops.len() + 2 > MOST_HOPS {
+                    continue;
+                }
+                if !queued || path.hops.is_empty() {
+                    path.hops.insert(0, own);
+                }
+                match found.iter_mut().find(|known| known.is_like(&path)) {
+                    Some(known) => known.absorb(&path),
+                    None => found.push(path),
+                }
+            }
+        }
+        found.sort_by_key(|path| std::cmp::Reverse(path.storage_ns));
+        found.truncate(MOST_PATHS);
+        found
+    }
+
+    /// The threads of a process, with how long each waited for storage between two times.
+    pub fn of_process(&self, pid: u32, start_ns: u64, end_ns: u64) -> Vec<(u32, u64)> {
+        let own = self.threads.iter().filter(|(_, thread)| thread.pid == pid);
+        own.map(|(tid, thread)| {
+            let paths = thread.since(start_ns).flat_map(|spell| spell.within(start_ns, end_ns));
+            (*tid, paths.map(|path| path.storage_ns).sum())
+        })
+        .collect()
+    }
+
+    /// The processes of which anything is known.
+    pub fn processes(&self) -> rustc_hash::FxHashSet<u32> {
+        self.threads.values().map(|thread| thread.pid).collect()
+    }
+
+    /// The process of a thread of which anything is known.
+    pub fn process_of(&self, tid: u32) -> Option<u32> {
+        self.threads.get(&tid).map(|thread| thread.pid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hop(tid: u32) -> Hop {
+        Hop {
+            known_by: Some(KnownBy::Woken),
+            pid: 1,
+            tid,
+            process: None,
+            thread: None,
+            container: None,
+            syscall: None,
+            user_stack_id: None,
+        }
+    }
+
+    fn sleep(tid: u32, start_ns: u64, end_ns: u64) -> Sleep {
+        Sleep { first: hop(tid), start_ns, end_ns, censored: false, wait_id: None, lock: None }
+    }
+
+    fn storage(wait_id: u64, class: WaitClass) -> Storage {
+        Storage { wait_id, class, device: None, file: None, stack_id: None, user_stack_id: None }
+    }
+
+    #[test]
+    fn who_waits_for_a_thread_waits_for_its_storage() {
+        let mut past = Past::default();
+        past.note(&sleep(7, 100, 200), storage(1, WaitClass::Device));
+        past.note(&sleep(7, 250, 300), storage(2, WaitClass::Device));
+        past.note(&sleep(7, 300, 340), storage(3, WaitClass::JournalCommit));
+        let paths = past.paths(hop(7), &sleep(1, 150, 320));
+        let found: Vec<_> =
+            paths.iter().map(|path| (path.storage.class, path.storage_ns, path.waits)).collect();
+        assert_eq!(found, [(WaitClass::Device, 100, 2), (WaitClass::JournalCommit, 20, 1)]);
+        assert!(past.paths(hop(7), &sleep(1, 340, 400)).is_empty());
+        assert!(past.paths(hop(8), &sleep(1, 0, 400)).is_empty());
+    }
+
+    #[test]
+    fn three_hops_are_one_path() {
+        let mut past = Past::default();
+        past.note(&sleep(9, 100, 180), storage(1, WaitClass::Device));
+        let second = past.paths(hop(9), &sleep(8, 110, 190));
+        past.note_chain(&sleep(8, 110, 190), second);
+        let third = past.paths(hop(8), &sleep(7, 120, 200));
+        let rows = sleep(7, 120, 200).rows(5, &third);
+        let tids: Vec<u32> = rows.iter().map(|row| row.tid).collect();
+        assert_eq!(tids, [7, 8, 9]);
+        assert_eq!(rows.iter().map(|row| row.hop).collect::<Vec<_>>(), [0, 1, 2]);
+        // 8 slept 80 ns, 70 of them for storage; 70 of those 80 lie within the sleep of 7.
+        assert!(rows.iter().all(|row| (row.chain_id, row.storage_ns) == (5, 61)), "{rows:?}");
+        assert_eq!((rows[0].class, rows[2].class), (None, Some(WaitClass::Device)));
+    }
+
+    #[test]
+    fn who_queues_for_the_same_lock_is_no_hop() {
+        let mut past = Past::default();
+        past.note(&sleep(9, 100, 180), storage(1, WaitClass::Device));
+        let locked = |tid, end_ns| Sleep { lock: Some(0x1000), ..sleep(tid, 110, end_ns) };
+        let second = past.paths(hop(9), &locked(8, 180));
+        past.note_chain(&locked(8, 180), second);
+        let third = past.paths(hop(8), &locked(7, 190));
+        assert_eq!(third[0].hops.iter().map(|hop| hop.tid).collect::<Vec<_>>(), [9]);
+        let other = past.paths(hop(8), &Sleep { lock: Some(0x2000), ..locked(7, 190) });
+        assert_eq!(other[0].hops.len(), 2);
+    }
+
+    #[test]
+    fn a_long_past_is_bounded_and_keeps_its_time() {
+        let mut past = Past::default();
+        for index in 0..10_000 {
+            past.note(&sleep(7, index * 10, index * 10 + 10), storage(index, WaitClass::Fsync));
+        }
+        assert!(past.threads[&7].spells.len() <= MOST_SPELLS);
+        let paths = past.paths(hop(7), &sleep(1, 0, 100_000));
+        assert_eq!((paths[0].storage_ns, paths[0].waits), (100_000, 10_000));
+        for tid in 0..10_000 {
+            past.note(
+                &sleep(tid, 200_000, 200_000 + u64::from(tid) + 1),
+                storage(1, WaitClass::Tag),
+            );
+        }
+        assert!(past.threads.len() <= MOST_THREADS);
+        assert!(!past.paths(hop(9_999), &sleep(1, 0, 400_000)).is_empty());
+    }
+
+    #[test]
+    fn a_number_that_is_used_again_has_no_past() {
+        let mut past = Past::default();
+        past.note(&sleep(7, 100, 200), storage(1, WaitClass::Device));
+        let mut other = sleep(7, 300, 400);
+        other.first.pid = 2;
+        past.note(&other, storage(2, WaitClass::Tag));
+        assert_eq!(past.paths(hop(7), &sleep(1, 0, 400)).len(), 1);
+        assert_eq!(past.of_process(1, 0, 400), []);
+    }
+}
