@@ -2,6 +2,7 @@
 //!
 //! What does not belong here: doing anything.
 
+pub mod chains;
 pub mod events;
 pub mod export;
 pub mod import;
@@ -43,6 +44,8 @@ pub enum Command {
     Events(events::Events),
     /// Show where requests spent their time, from now or from a source (replaces btt)
     Stages(stages::Stages),
+    /// Show which threads waited for a thread that waited for storage (replaces jstack, pstack)
+    Chains(chains::Chains),
     /// Turn a capture by blktrace, blkparse, ftrace or perf into a recording
     Import(import::Import),
     /// Write a source for blktrace's tools, fio, Perfetto, flame graphs or a spreadsheet

@@ -32,6 +32,7 @@ fn main() -> ExitCode {
         Some(args::Command::Report(report)) => commands::report::run(report),
         Some(args::Command::Events(events)) => commands::events::run(events),
         Some(args::Command::Stages(stages)) => commands::stages::run(stages),
+        Some(args::Command::Chains(chains)) => commands::chains::run(chains),
         Some(args::Command::Import(import)) => commands::import::run(import),
         Some(args::Command::Export(export)) => commands::export::run(export),
         Some(args::Command::Locate(locate)) => commands::locate::run(locate),

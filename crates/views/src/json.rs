@@ -41,6 +41,29 @@ pub fn render(summary: &Summary) -> String {
     escaped(json)
 }
 
+/// The chains of waits alone, as JSON like that of [`render`].
+pub fn chains(summary: &Summary) -> String {
+    #[derive(Serialize)]
+    struct Alone<'a> {
+        format: u32,
+        units: BTreeMap<&'static str, &'static str>,
+        watch: &'a iowhy_core::analysis::summary::Watch,
+        losses: &'a iowhy_core::model::Losses,
+        chains: &'a Option<iowhy_core::analysis::summary::Chains>,
+    }
+    let alone = Alone {
+        format: FORMAT,
+        units: UNITS.iter().copied().collect(),
+        watch: &summary.watch,
+        losses: &summary.losses,
+        chains: &summary.chains,
+    };
+    // As above.
+    let mut json = serde_json::to_string_pretty(&alone).unwrap_or_default();
+    json.push('\n');
+    escaped(json)
+}
+
 /// JSON with every character escaped that could break a terminal.
 pub(crate) fn escaped(json: String) -> String {
     if json.chars().any(must_escape) { escape(&json) } else { json }

@@ -2,7 +2,9 @@
 
 use crate::check::CHECK;
 use crate::table::{Definition, Room};
-use crate::text::{CODE_PATHS, CONTAINERS, DEVICES, FILES, ORIGINS, PROCESSES, STAGES, WAITS};
+use crate::text::{
+    CHAINS, CODE_PATHS, CONTAINERS, DEVICES, FILES, ORIGINS, PROCESSES, STAGES, WAITS,
+};
 use std::fmt::Write as _;
 
 const OPENING: &str = "# What stands on iowhy's screens
@@ -20,6 +22,7 @@ pub fn screen() -> String {
     let mut page = OPENING.to_owned();
     describe(&mut page, &DEVICES);
     describe(&mut page, &WAITS);
+    describe(&mut page, &CHAINS);
     describe(&mut page, &STAGES);
     [&PROCESSES, &CONTAINERS, &FILES, &ORIGINS, &CODE_PATHS]
         .into_iter()

@@ -1,5 +1,6 @@
 //! A module for each command.
 
+pub mod chains;
 pub mod check;
 pub mod events;
 pub mod export;

@@ -145,7 +145,7 @@ pub(super) fn notes(summary: &Summary, screen: &mut Screen) {
 }
 
 /// What was lost.
-fn losses(summary: &Summary, screen: &mut Screen) {
+pub(super) fn losses(summary: &Summary, screen: &mut Screen) {
     let style = *screen.style;
     for loss in &summary.losses.items {
         let (place, meaning) = (escape(&loss.place, &style), escape(&loss.meaning, &style));

@@ -1,9 +1,10 @@
-//! The first screen: what was watched, what to look at, then where threads waited,
+//! The first screen: what was watched, what to look at, then where threads waited and for whom,
 //! devices, stages, latencies and who and what the time went to.
 //!
 //! Every section is a function from the summary to lines; what a section shows is a
 //! [`Definition`] of columns.
 
+mod chains;
 mod devices;
 pub(crate) mod header;
 mod latency;
@@ -16,6 +17,7 @@ use crate::style::{Paint, Style};
 use crate::table::{Definition, Drawn, draw_together, wrap};
 use iowhy_core::analysis::Summary;
 
+pub use chains::{CHAINS, chains};
 pub use devices::DEVICES;
 pub use paths::CODE_PATHS;
 pub use stages::{STAGES, StageRow};
@@ -28,6 +30,7 @@ pub fn render(summary: &Summary, style: &Style) -> String {
     header::header(summary, &mut screen);
     header::notes(summary, &mut screen);
     waits::section(summary, &mut screen);
+    chains::section(summary, &mut screen);
     devices::section(summary, &mut screen);
     stages::section(summary, &mut screen);
     latency::section(summary, &mut screen);

@@ -63,7 +63,7 @@ const fn number(
 }
 
 /// What a class is called on a screen.
-fn class(word: &str) -> &str {
+pub(super) fn class(word: &str) -> &str {
     match word {
         "queue" => "block layer's queue",
         "cgroup_throttle" => "cgroup limit",

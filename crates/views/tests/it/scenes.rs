@@ -1,7 +1,7 @@
 //! Watches written by hand, as somebody on call meets them.
 
 use iowhy_core::model::environment::{Cost, Device};
-use iowhy_core::model::{Operation, Origin, Status, WaitClass};
+use iowhy_core::model::{KnownBy, Operation, Origin, Status, WaitClass};
 use iowhy_core::script::Script;
 use std::collections::BTreeMap;
 
@@ -245,5 +245,21 @@ pub fn hostile() -> Script {
     }
     script.environment.host = names[0].into();
     script.environment.limits = vec![names[1].into()];
+    script
+}
+
+/// A database whose threads wait for the one that writes a snapshot.
+pub fn chained() -> Script {
+    let mut script = Script::new(10);
+    for tid in 4_200..4_241 {
+        script.chain(&[(tid, &format!("worker-{tid}")), (4_250, "snapshot-writer")], MS, 2 * MS);
+    }
+    script.chain(&[(4_300, "reader"), (4_260, "relay"), (4_250, "snapshot-writer")], MS, MS);
+    script.chain(&[(4_301, "hostile\x1b[2Jname"), (4_250, "snapshot-writer")], MS, MS);
+    if let Some(last) = script.batch.wait_chains.last_mut() {
+        last.known_by = Some(KnownBy::Likely);
+        last.pid = 2;
+    }
+    script.wait((1, "db"), WaitClass::Fsync, 300 * MS, 280 * MS, 0);
     script
 }

@@ -44,6 +44,17 @@ fn a_hung_disk() {
 }
 
 #[test]
+fn threads_behind_one_writer() {
+    let script = scenes::chained();
+    screen("chained-80", &script, Style::plain(80));
+    let found = text::chains(&script.summary(), &Style::plain(80));
+    assert!(found.lines().all(|line| escape::width(line) <= 80), "{found}");
+    compare("tests/it/screens/chains-80.txt", &found);
+    let nothing = text::chains(&Script::new(10).summary(), &Style::plain(40));
+    assert!(nothing.lines().all(|line| escape::width(line) <= 40), "{nothing}");
+}
+
+#[test]
 fn an_imported_capture() {
     screen("imported-80", &scenes::imported(), Style::plain(80));
 }

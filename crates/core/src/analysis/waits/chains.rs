@@ -53,6 +53,14 @@ struct Account {
     kernel_stacks: FxHashMap<u64, u64>,
 }
 
+/// A stack's functions, and why they are not all.
+#[derive(Clone, Debug)]
+struct Frames {
+    functions: Vec<Name>,
+    complete: bool,
+    reason: Option<Name>,
+}
+
 /// Adds up chains as they come.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
@@ -60,14 +68,18 @@ pub struct Tally {
     further: Account,
     /// The rows of a path that is not complete yet.
     path: Vec<WaitChain>,
-    frames: FxHashMap<(u64, bool), (Vec<Name>, bool)>,
+    frames: FxHashMap<(u64, bool), Frames>,
 }
 
 impl Tally {
     /// Takes note of a stack's functions.
     pub fn meet(&mut self, stack: &Stack) {
         if self.frames.len() < MOST_STACKS {
-            let frames = (stack.frames.clone(), stack.complete);
+            let frames = Frames {
+                functions: stack.frames.clone(),
+                complete: stack.complete,
+                reason: stack.reason,
+            };
             self.frames.insert((stack.stack_id, stack.user), frames);
         }
     }
@@ -154,8 +166,11 @@ impl Tally {
                     .filter(|threads| threads.len() == 1)
                     .and_then(|threads| threads.iter().next().copied()),
                 syscall: hop.syscall,
-                user_stack: stack.map(|(frames, _)| texts(frames, names)).unwrap_or_default(),
-                user_stack_complete: stack.map(|(_, complete)| *complete),
+                user_stack: stack.map(|stack| texts(&stack.functions, names)).unwrap_or_default(),
+                user_stack_complete: stack.map(|stack| stack.complete),
+                user_stack_reason: stack
+                    .and_then(|stack| stack.reason)
+                    .map(|reason| names.get(reason).to_owned()),
             }
         });
         let kernel = most(&account.kernel_stacks).and_then(|id| self.frames.get(&(id, false)));
@@ -175,7 +190,7 @@ impl Tally {
             class: key.class.unwrap_or(WaitClass::Unknown).word(),
             device: key.device.map(|device| names.get(device).to_owned()),
             files: named.take(3).map(|(file, time)| (names.get(file).to_owned(), time)).collect(),
-            kernel_stack: kernel.map(|(frames, _)| texts(frames, names)).unwrap_or_default(),
+            kernel_stack: kernel.map(|stack| texts(&stack.functions, names)).unwrap_or_default(),
         }
     }
 }
@@ -314,6 +329,8 @@ pub struct Step {
     pub user_stack: Vec<String>,
     /// Whether that stack reaches its root; `None` where none was taken.
     pub user_stack_complete: Option<bool>,
+    /// Why it does not; `None` where it does.
+    pub user_stack_reason: Option<String>,
 }
 
 #[cfg(test)]

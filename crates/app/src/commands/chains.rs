@@ -1,0 +1,39 @@
+//! `iowhy chains`: threads that waited for threads that waited for storage.
+
+use crate::args::chains::Chains;
+use crate::failure::Failure;
+use crate::output;
+use crate::watching::{Until, watch};
+use iowhy_capture::live::Options;
+use iowhy_core::analysis::{Summarizer, Summary};
+use iowhy_core::model::Environment;
+
+/// Stacks taken a second on each CPU, as by a watch without flags.
+const STACKS: u32 = 500;
+
+/// Watches or reads, and shows.
+pub fn run(args: &Chains) -> Result<(), Failure> {
+    let summary = match args.source.paths.as_slice() {
+        [] => live(args)?,
+        paths => super::report::read(paths, &args.only)?,
+    };
+    let text = match args.show.json {
+        true => iowhy_views::json::chains(&summary),
+        false => iowhy_views::text::chains(&summary, &output::style()),
+    };
+    output::print(&text)
+}
+
+fn live(args: &Chains) -> Result<Summary, Failure> {
+    let options = Options {
+        devices: args.only.devices.clone(),
+        stacks_per_second: STACKS,
+        waits: true,
+        ..Options::default()
+    };
+    let until = Until { time: Some(args.source.time), command: None };
+    let filter = args.only.filter();
+    let watched = watch(&options, &filter, until, |now| Ok(Summarizer::new(now)))?;
+    let environment = Environment { filter: args.only.to_string(), ..watched.environment };
+    Ok(watched.sink.finish(&environment, &watched.names))
+}

@@ -1,0 +1,285 @@
+//! Threads that waited for threads that waited for storage: a section of the first screen, and the
+//! whole of it with stacks.
+
+use super::Screen;
+use super::header::{header, losses, plural};
+use super::waits::class;
+use crate::escape::escape;
+use crate::human;
+use crate::style::{Paint, Style};
+use crate::table::{Align, Cell, Column, Definition, Room};
+use iowhy_core::analysis::Summary;
+use iowhy_core::analysis::summary::{ChainRow, Chains, Step};
+
+/// Functions shown of a stack.
+const MOST_FUNCTIONS: usize = 12;
+
+/// The chains.
+pub const CHAINS: Definition<ChainRow> = Definition {
+    title: "CHAINS",
+    sentence: "Threads that slept until another thread woke them, or hold a lock of it still, while \
+               that waited for storage. Their time is not in WAITS, which has the wait that they \
+               all waited for; * marks sleeps that are waits themselves, so that WAITS has them.",
+    columns: &[
+        Column {
+            heading: "CHAINS",
+            unit: "",
+            align: Align::Left,
+            room: Room::Wrap,
+            sentence: "who waited for whom; digits in names of threads are *",
+            legend: "threads that waited for a thread that waited for storage; not in WAITS but for \
+                     those with a *",
+            value: |row, style| sentence(row, style).into(),
+        },
+        number(
+            "time",
+            "time",
+            0,
+            "time of the first threads together, while the last one waited for storage",
+            |row, style| {
+                let mark = if row.is_in_ledger { "*" } else { "" };
+                format!("{}{mark}", human::time(row.time_ns as f64, style)).into()
+            },
+        ),
+        number("sleeps", "sleeps", 2, "how often they slept for it", |row, _| {
+            human::count(row.sleeps).into()
+        }),
+        number("longest", "time", 1, "the longest of these times", |row, style| {
+            human::time(row.longest_ns as f64, style).into()
+        }),
+    ],
+};
+
+const fn number(
+    heading: &'static str,
+    unit: &'static str,
+    rank: u8,
+    sentence: &'static str,
+    value: fn(&ChainRow, &Style) -> Cell,
+) -> Column<ChainRow> {
+    let room = Room::Rank(rank);
+    Column { heading, unit, align: Align::Right, room, sentence, legend: "", value }
+}
+
+/// `5 threads worker-* of db (42) waited for snapshot-writer (57), which waited for fsync, /data/snap`.
+fn sentence(row: &ChainRow, style: &Style) -> String {
+    let mut text = row.steps.first().map(|first| waiters(first, style)).unwrap_or_default();
+    for (before, step) in row.steps.iter().zip(row.steps.iter().skip(1)) {
+        let which = if before.known_by.is_none() { " waited for " } else { ", which waited for " };
+        text.push_str(which);
+        text.push_str(&waited_for(before, step, style));
+    }
+    text.push_str(", which waited for ");
+    text + &end(row, style)
+}
+
+/// `41 threads worker-* of db (42)`.
+fn waiters(step: &Step, style: &Style) -> String {
+    let count = match (step.threads, step.tid) {
+        (1, _) => String::new(),
+        (threads, _) => format!("{} ", plural(threads, "thread")),
+    };
+    format!("{count}{}", of_process(step, style))
+}
+
+fn of_process(step: &Step, style: &Style) -> String {
+    let (thread, process) = (escape(&step.thread, style), escape(&step.process, style));
+    match step.thread == step.process || step.thread.is_empty() {
+        true => format!("{process} ({})", step.pid),
+        false => format!("{thread} of {process} ({})", step.pid),
+    }
+}
+
+/// `likely relay (58)`; the process only where it is another.
+fn waited_for(before: &Step, step: &Step, style: &Style) -> String {
+    let likely = if step.known_by == Some("likely") { "likely " } else { "" };
+    let who = match (before.pid == step.pid, step.tid) {
+        (true, Some(tid)) => format!("{} ({tid})", escape(&step.thread, style)),
+        (true, None) => {
+            format!("{} {}", plural(step.threads, "thread"), escape(&step.thread, style))
+        }
+        (false, _) => waiters(step, style),
+    };
+    format!("{likely}{who}")
+}
+
+/// `fsync, /data/snap on sda`.
+fn end(row: &ChainRow, style: &Style) -> String {
+    let mut text = class(row.class).to_owned();
+    if let Some((file, _)) = row.files.first() {
+        text.push_str(&format!(", {}", escape(file, style)));
+    }
+    if let Some(device) = &row.device {
+        text.push_str(&format!(" on {}", escape(device, style)));
+    }
+    text
+}
+
+/// The section of the first screen.
+pub(super) fn section(summary: &Summary, screen: &mut Screen<'_>) {
+    let Some(chains) = &summary.chains else { return };
+    let rows: Vec<ChainRow> = chains.rows.iter().take(screen.style.rows).cloned().collect();
+    screen.table(&CHAINS, &rows);
+    let text = whole(chains, &rows, screen.style);
+    screen.prose(&text, 2, Paint::Faint);
+}
+
+fn whole(chains: &Chains, shown: &[ChainRow], style: &Style) -> String {
+    let mut text = format!(
+        "{}, {} that WAITS does not have",
+        plural(chains.threads, "thread"),
+        human::time(chains.time_ns as f64, style)
+    );
+    let hidden = chains.rows.len() - shown.len();
+    if hidden > 0 || chains.further_ns > 0 {
+        let more = plural(hidden as u64, "more chain");
+        text.push_str(&format!("; {more} and all stacks: iowhy chains"));
+    } else {
+        text.push_str("; with stacks: iowhy chains");
+    }
+    text
+}
+
+/// All chains, with stacks.
+pub fn chains(summary: &Summary, style: &Style) -> String {
+    let mut screen = Screen::new(style);
+    header(summary, &mut screen);
+    losses(summary, &mut screen);
+    let Some(chains) = &summary.chains else {
+        screen.gap();
+        screen.prose(nothing(summary), 0, Paint::Plain);
+        return screen.text;
+    };
+    for row in &chains.rows {
+        screen.gap();
+        draw(row, &mut screen);
+    }
+    screen.gap();
+    if chains.further_ns > 0 {
+        let time = human::time(chains.further_ns as f64, style);
+        screen.prose(&format!("{time} more in chains that are not listed"), 0, Paint::Faint);
+    }
+    let text = format!(
+        "{} waited {} that WAITS of `iowhy report` does not have: it has the wait that they all \
+         waited for",
+        plural(chains.threads, "thread"),
+        human::time(chains.time_ns as f64, style)
+    );
+    screen.prose(&text, 0, Paint::Faint);
+    hints(chains, &mut screen);
+    screen.text
+}
+
+fn nothing(summary: &Summary) -> &'static str {
+    match summary.ledger {
+        Some(_) => {
+            "No thread was seen to wait for a thread that waited for storage. Waits for sockets of \
+             other machines and for goroutines inside a process do not show."
+        }
+        None => "There are no waits in this source: it was recorded without them.",
+    }
+}
+
+fn draw(row: &ChainRow, screen: &mut Screen<'_>) {
+    let style = *screen.style;
+    let in_ledger = if row.is_in_ledger { ", which WAITS has too" } else { "" };
+    let censored = match row.censored_sleeps {
+        0 => String::new(),
+        count => format!(", {} began before the watch or outlasted it", human::count(count)),
+    };
+    let head = format!(
+        "{}  in {}, longest {}{censored}{in_ledger}",
+        human::time(row.time_ns as f64, &style),
+        plural(row.sleeps, "sleep"),
+        human::time(row.longest_ns as f64, &style),
+    );
+    screen.prose(&head, 0, Paint::Heading);
+    for (place, step) in row.steps.iter().enumerate() {
+        let before = place.checked_sub(1).and_then(|before| row.steps.get(before));
+        let text = match before {
+            None => format!("{} waited", waiters(step, &style)),
+            Some(before) => {
+                format!("for {}{}", waited_for(before, step, &style), known(step))
+            }
+        };
+        screen.prose(&text, 2, Paint::Plain);
+        user_stack(step, screen);
+    }
+    screen.prose(&format!("which waited for {}", end(row, &style)), 2, Paint::Plain);
+    if !row.kernel_stack.is_empty() {
+        screen.prose(&functions(&row.kernel_stack, &style), 6, Paint::Faint);
+    }
+    for (file, time) in row.files.iter().skip(1) {
+        let text = format!("{} of {}", human::time(*time as f64, &style), escape(file, &style));
+        screen.prose(&text, 6, Paint::Faint);
+    }
+}
+
+/// How it is known that those before waited for this one.
+fn known(step: &Step) -> &'static str {
+    match step.known_by {
+        Some("owner") => ", which holds the lock",
+        Some("likely") => ": it waited as long",
+        _ => ", which woke them",
+    }
+}
+
+fn user_stack(step: &Step, screen: &mut Screen<'_>) {
+    if !step.user_stack.is_empty() {
+        let text = functions(&step.user_stack, screen.style);
+        screen.prose(&text, 6, Paint::Faint);
+    }
+    if let Some(reason) = &step.user_stack_reason {
+        screen.prose(&format!("user stack incomplete: {reason}"), 6, Paint::Faint);
+    }
+}
+
+/// `pwrite < write_page < writer`.
+fn functions(stack: &[String], style: &Style) -> String {
+    let telling = stack.iter().filter(|name| !is_plumbing(name));
+    let mut names: Vec<String> =
+        telling.map(|name| escape(name, style).into_owned()).take(MOST_FUNCTIONS + 1).collect();
+    if names.len() > MOST_FUNCTIONS {
+        names.truncate(MOST_FUNCTIONS);
+        names.push(style.either("…", "...").to_owned());
+    }
+    names.join(" < ")
+}
+
+/// What every sleep goes through.
+fn is_plumbing(name: &str) -> bool {
+    const PLUMBING: &[&str] = &[
+        "__schedule",
+        "schedule",
+        "io_schedule",
+        "entry_SYSCALL",
+        "do_syscall_64",
+        "x64_sys_call",
+        "__traceiter_",
+        "bpf_",
+        "el0",
+        "invoke_syscall",
+        "do_el0",
+    ];
+    PLUMBING.iter().any(|begin| name.starts_with(begin))
+}
+
+/// What to do about stacks of Java programs.
+fn hints(chains: &Chains, screen: &mut Screen<'_>) {
+    let mut java: Vec<u32> = chains
+        .rows
+        .iter()
+        .flat_map(|row| &row.steps)
+        .filter(|step| step.process == "java" && step.user_stack_complete == Some(false))
+        .map(|step| step.pid)
+        .collect();
+    java.sort_unstable();
+    java.dedup();
+    for pid in java.iter().take(3) {
+        let text = format!(
+            "hint: for the names of Java methods of {pid}, start it with \
+             -XX:+PreserveFramePointer and run `jcmd {pid} Compiler.perfmap` before a watch"
+        );
+        screen.prose(&text, 0, Paint::Faint);
+    }
+}
