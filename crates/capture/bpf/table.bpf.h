@@ -1,32 +1,31 @@
 /* SPDX-License-Identifier: (MIT OR Apache-2.0) */
 /*
- * What is under way, by the address of a bio or request. Slots in an array that are claimed by
+ * What is under way, by the address of a bio or request. Places in an array that are claimed by
  * their key: a hash map would cost four times as much, and its entries would have to be copied in.
  *
- * A key has two slots; where both are taken it goes to a hash map, which is looked at only while
- * there is anything in it.
+ * A key has two places; where both are taken it goes to a hash map, which is looked at only while
+ * there is anything in it. The first place is the common case and all that is inlined.
  */
 #ifndef IOWHY_TABLE_H
 #define IOWHY_TABLE_H
 
 #include "emit.bpf.h"
 
-#define SLOTS_BITS	 15
-#define SLOTS		 (1 << SLOTS_BITS)
+#define PAIRS_BITS	 14
 #define OVERFLOW_ENTRIES 8192
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, SLOTS);
+	__uint(max_entries, 1 << PAIRS_BITS);
 	__type(key, u32);
-	__type(value, struct wire_slot);
+	__type(value, struct wire_pair);
 } under_way SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, OVERFLOW_ENTRIES);
 	__type(key, u64);
-	__type(value, struct wire_slot);
+	__type(value, struct wire_request);
 } overflow SEC(".maps");
 
 /* How many requests the hash map holds; a hint that is never too low for long. */
@@ -59,44 +58,38 @@ static __always_inline void add_to_overflow_count(s64 change)
 		__sync_fetch_and_add(held, change);
 }
 
-static __always_inline u32 slot_of(u64 key)
+static __always_inline struct wire_pair *pair_of(u64 key)
 {
-	return (key * 0x9e3779b97f4a7c15ULL) >> (64 - SLOTS_BITS);
-}
+	u32 place = (key * 0x9e3779b97f4a7c15ULL) >> (64 - PAIRS_BITS);
 
-static __always_inline struct wire_slot *slot_at(u32 place)
-{
 	return bpf_map_lookup_elem(&under_way, &place);
 }
 
 static __noinline struct wire_request *find_overflowed(u64 key)
 {
-	struct wire_slot *slot = bpf_map_lookup_elem(&overflow, &key);
-
-	return slot ? &slot->request : NULL;
+	return bpf_map_lookup_elem(&overflow, &key);
 }
 
 /* The request under `key`, or null. */
 static __always_inline struct wire_request *find_request(u64 key)
 {
-	u32 place = slot_of(key);
-	struct wire_slot *slot = slot_at(place);
+	struct wire_pair *pair = pair_of(key);
 
-	if (slot && slot->key == key)
-		return &slot->request;
-	slot = slot_at(place ^ 1);
-	if (slot && slot->key == key)
-		return &slot->request;
+	if (!pair)
+		return NULL;
+	if (pair->keys[0] == key)
+		return &pair->requests[0];
+	if (pair->keys[1] == key)
+		return &pair->requests[1];
 	if (has_overflowed())
 		return find_overflowed(key);
 	return NULL;
 }
 
-static __noinline struct wire_request *add_overflowed(u64 key)
+static __always_inline struct wire_request *add_overflowed(u64 key)
 {
 	u32 level = ROOM_SUBMIT;
 	union room *room = room_of(level);
-	struct wire_slot *slot;
 
 	if (!room)
 		return NULL;
@@ -106,56 +99,50 @@ static __noinline struct wire_request *add_overflowed(u64 key)
 		return NULL;
 	}
 	add_to_overflow_count(1);
-	slot = bpf_map_lookup_elem(&overflow, &key);
-	if (!slot)
-		return NULL;
-	slot->key = key;
-	return &slot->request;
+	return bpf_map_lookup_elem(&overflow, &key);
+}
+
+static __noinline struct wire_request *add_elsewhere(struct wire_pair *pair, u64 key)
+{
+	/* An address that is used again: its last user's end was not seen. */
+	if (pair->keys[0] == key) {
+		count(COUNT_END_MISSED);
+		return &pair->requests[0];
+	}
+	if (pair->keys[1] == key) {
+		count(COUNT_END_MISSED);
+		return &pair->requests[1];
+	}
+	if (__sync_val_compare_and_swap(&pair->keys[1], 0, key) == 0)
+		return &pair->requests[1];
+	return add_overflowed(key);
 }
 
 /* A place for the request under `key`, its content left as it was; null where there is no room. */
 static __always_inline struct wire_request *add_request(u64 key)
 {
-	u32 place = slot_of(key);
-	struct wire_slot *first = slot_at(place), *second = slot_at(place ^ 1);
+	struct wire_pair *pair = pair_of(key);
 
-	if (!first || !second)
+	if (!pair)
 		return NULL;
-	/* An address that is used again: its last user's end was not seen. */
-	if (first->key == key) {
-		count(COUNT_END_MISSED);
-		return &first->request;
-	}
-	if (second->key == key) {
-		count(COUNT_END_MISSED);
-		return &second->request;
-	}
-	if (__sync_val_compare_and_swap(&first->key, 0, key) == 0)
-		return &first->request;
-	if (__sync_val_compare_and_swap(&second->key, 0, key) == 0)
-		return &second->request;
-	return add_overflowed(key);
+	if (pair->keys[1] != key && __sync_val_compare_and_swap(&pair->keys[0], 0, key) == 0)
+		return &pair->requests[0];
+	return add_elsewhere(pair, key);
 }
 
 /* Frees the place of `key`; what was read of it before must not be used any more. */
 static __always_inline void remove_request(u64 key)
 {
-	u32 place = slot_of(key);
-	struct wire_slot *slot = slot_at(place);
+	struct wire_pair *pair = pair_of(key);
 
-	if (!slot)
+	if (!pair)
 		return;
-	if (slot->key != key) {
-		slot = slot_at(place ^ 1);
-		if (!slot)
-			return;
-	}
-	if (slot->key == key) {
-		/* With a barrier: the next owner's writes must not pass our reads. */
-		__sync_lock_test_and_set(&slot->key, 0);
-		return;
-	}
-	if (has_overflowed() && bpf_map_delete_elem(&overflow, &key) == 0)
+	/* With a barrier: the next owner's writes must not pass our reads. */
+	if (pair->keys[0] == key)
+		__sync_lock_test_and_set(&pair->keys[0], 0);
+	else if (pair->keys[1] == key)
+		__sync_lock_test_and_set(&pair->keys[1], 0);
+	else if (has_overflowed() && bpf_map_delete_elem(&overflow, &key) == 0)
 		add_to_overflow_count(-1);
 }
 

@@ -14,16 +14,13 @@
 SEEN_MAP(seen_tasks);
 SEEN_MAP(seen_cgroups);
 
-__noinline int see_cgroup(u64 node, u64 id, u32 level)
+__noinline int send_cgroup(u64 node, u64 id, u32 level)
 {
 	struct kernfs_node *kn = (struct kernfs_node *)node;
-	struct seen *slot = seen_slot(&seen_cgroups, id);
 	struct wire_cgroup *record;
 	union room *room;
 	int depth;
 
-	if (is_seen(slot, id, node))
-		return 0;
 	room = room_of(level);
 	if (!room)
 		return 0;
@@ -44,8 +41,15 @@ __noinline int see_cgroup(u64 node, u64 id, u32 level)
 	if (record->names.cut)
 		count(COUNT_PATH_CUT);
 	if (emit(record, NAMED_SIZE(struct wire_cgroup, record), COUNT_RING_FULL_DETAIL))
-		mark_seen(slot, id, node);
+		mark_seen(seen_slot(&seen_cgroups, id), id, node);
 	return 0;
+}
+
+/* Sends which cgroup `node` is, once. */
+static __always_inline void see_cgroup(u64 node, u64 id, u32 level)
+{
+	if (!is_seen(seen_slot(&seen_cgroups, id), id, node))
+		send_cgroup(node, id, level);
 }
 
 /* The task's cgroup: v2's where there is one hierarchy, else v1's blkio. */
@@ -72,17 +76,27 @@ static __always_inline u64 task_cgroup(struct task_struct *task, u32 level)
 	return id;
 }
 
+/*
+ * What differs when a thread's number is used again, and when it takes another name, by exec or
+ * otherwise: it is told anew then.
+ */
+static __always_inline u64 check_of_task(struct task_struct *task, u64 started)
+{
+	/* Two words are read faster as a pair of pointers than copied as text. */
+	struct list_head *name =
+		(struct list_head *)(number_of(task) +
+				     bpf_core_field_offset(struct task_struct, comm));
+
+	return started ^ number_of(READ(name, next)) ^ (number_of(READ(name, prev)) << 1);
+}
+
 /* Sends who `task` is, once. */
 __noinline int see_task(u64 task_address, u32 level)
 {
 	struct task_struct *task = (struct task_struct *)task_address;
 	u32 tid = READ(task, pid), tgid = READ(task, tgid);
-	u64 check = READ(task, start_boottime);
+	u64 key = (u64)tgid << 32 | tid, check = check_of_task(task, READ(task, start_boottime));
 	struct seen *slot = seen_slot(&seen_tasks, tid);
-	/* Two words are read faster as a pair of pointers than copied as text. */
-	struct list_head *comm =
-		(struct list_head *)(task_address +
-				     bpf_core_field_offset(struct task_struct, comm));
 	struct wire_inode executable = {};
 	struct wire_task *record;
 	struct task_struct *leader;
@@ -90,9 +104,7 @@ __noinline int see_task(u64 task_address, u32 level)
 	union room *room;
 	u64 cgroup;
 
-	/* A thread that took another name, by exec or otherwise, is told anew. */
-	check ^= number_of(READ(comm, next)) ^ (number_of(READ(comm, prev)) << 1);
-	if (is_seen(slot, ((u64)tgid << 32) | tid, check))
+	if (is_seen(slot, key, check))
 		return 0;
 	leader = READ(task, group_leader);
 	exe = READ(READ(task, mm), exe_file);
@@ -115,11 +127,24 @@ __noinline int see_task(u64 task_address, u32 level)
 	BPF_CORE_READ_INTO(&record->process, leader, comm);
 	BPF_CORE_READ_INTO(&record->thread, task, comm);
 	if (emit(record, sizeof(*record), COUNT_RING_FULL_DETAIL))
-		mark_seen(slot, ((u64)tgid << 32) | tid, check);
+		mark_seen(slot, key, check);
 	return 0;
 }
 
-/* Stacks are taken of every request while few come, of one in `stride` above. */
+/* The same for the current task, without a call where it was seen: this is done for each request. */
+static __always_inline void see_current(struct task_struct *task)
+{
+	u64 key = (u64)task->tgid << 32 | task->pid;
+
+	if (!is_seen(seen_slot(&seen_tasks, (u32)key), key,
+		     check_of_task(task, task->start_boottime)))
+		see_task(number_of(task), ROOM_SUBMIT);
+}
+
+/*
+ * Stacks are taken of every request while few come, of one in `stride` above. Where very many come
+ * the budget is not used up: it would buy no better picture, and a stack costs more than a request.
+ */
 struct budget {
 	u64 window_ns; /* when the current tenth of a second began */
 	u32 seen;      /* requests in it */
@@ -138,6 +163,7 @@ struct {
 } budgets SEC(".maps");
 
 #define WINDOW_NS 100000000ULL
+#define SPARSE	  8 /* times the budget: from there on, this many times fewer */
 
 /* How many requests a stack taken now would stand for; 0: take none. */
 static __always_inline u32 stack_weight(struct budget *budget, u64 now)
@@ -147,6 +173,8 @@ static __always_inline u32 stack_weight(struct budget *budget, u64 now)
 
 	if (now - budget->window_ns >= WINDOW_NS) {
 		budget->stride = budget->seen / (allowed ? allowed : 1);
+		if (budget->stride >= SPARSE)
+			budget->stride *= SPARSE;
 		budget->window_ns = now;
 		budget->seen = 0;
 		budget->taken = 0;

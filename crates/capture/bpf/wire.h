@@ -297,10 +297,13 @@ struct wire_sleeper {
 	unsigned long long frames[WIRE_WAIT_FRAMES];
 };
 
-/* A place in the table of what is under way. */
-struct wire_slot {
-	unsigned long long key; /* 0: free */
-	struct wire_request request;
+/*
+ * Two places in the table of what is under way. Their keys stand side by side, so that a look at
+ * both costs one cache line.
+ */
+struct wire_pair {
+	unsigned long long keys[2]; /* 0: free */
+	struct wire_request requests[2];
 };
 
 /* Who made the pages dirty that a request writes; precedes the request. */

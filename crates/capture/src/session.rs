@@ -17,7 +17,7 @@ use std::cell::RefCell;
 use std::os::fd::{AsFd, AsRawFd};
 use std::rc::Rc;
 use std::sync::Mutex;
-use zerocopy::{FromZeros, IntoBytes};
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 /// An object file, aligned as an ELF reader expects it.
 #[repr(align(8))]
@@ -151,15 +151,15 @@ impl Session {
 
     /// What is still under way, each as a record without an end.
     pub fn under_way(&self, mut each: impl FnMut(&[u8])) {
-        const HEAD: usize = std::mem::offset_of!(wire::wire_slot, request);
-        let used = |value: &[u8]| value.get(..8).is_some_and(|key| key != [0; 8]);
-        for name in ["under_way", "overflow"] {
-            self.each_value(name, |value| {
-                if used(value) {
-                    each(&value[HEAD..]);
+        self.each_value("under_way", |value| {
+            let Ok((pair, _)) = wire::wire_pair::ref_from_prefix(value) else { return };
+            for (key, request) in pair.keys.iter().zip(&pair.requests) {
+                if *key != 0 {
+                    each(request.as_bytes());
                 }
-            });
-        }
+            }
+        });
+        self.each_value("overflow", each);
     }
 
     /// Who still sleeps, each as a wait without an end.

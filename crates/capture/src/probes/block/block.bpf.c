@@ -30,13 +30,14 @@ static __always_inline void note_task(struct wire_request *r, struct task_struct
 	r->tgid = task->tgid;
 	r->tid = task->pid;
 	r->system_call = -1;
-	if (flags & PF_KTHREAD)
+	if (flags & PF_KTHREAD) {
 		r->flags |= REQUEST_KERNEL_THREAD;
-	else if (!(flags & PF_WORKERS))
+	} else if (!(flags & PF_WORKERS)) {
 		r->system_call = system_call_of((struct pt_regs *)bpf_task_pt_regs(task));
-	if (r->system_call < 0 && !(flags & (PF_KTHREAD | PF_WORKERS)))
-		r->flags |= REQUEST_FAULT;
-	see_task(number_of(task), ROOM_SUBMIT);
+		if (r->system_call < 0)
+			r->flags |= REQUEST_FAULT;
+	}
+	see_current(task);
 }
 
 /* A throttled bio is queued by a kernel worker: the thread that waits for it asked for it. */
@@ -80,17 +81,15 @@ int on_queue(u64 *ctx)
 	r = add_request(number_of(bio));
 	if (!r)
 		return 0;
-	*r = (struct wire_request){
-		.kind = WIRE_REQUEST,
-		.device = device,
-		.cpu = bpf_get_smp_processor_id(),
-		.sector = bio->bi_iter.bi_sector,
-		.bytes = bio->bi_iter.bi_size,
-		.operation = bio->bi_opf,
-		.bios = 1,
-	};
+	__builtin_memset(r, 0, sizeof(*r));
+	r->kind = WIRE_REQUEST;
+	r->device = device;
+	r->cpu = bpf_get_smp_processor_id();
 	r->id = next_id(r->cpu);
-	r->part.bytes = r->bytes;
+	r->sector = bio->bi_iter.bi_sector;
+	r->bytes = r->part.bytes = bio->bi_iter.bi_size;
+	r->operation = bio->bi_opf;
+	r->bios = 1;
 	r->part.offset = OFFSET_UNKNOWN;
 	note_task(r, bpf_get_current_task_btf());
 	note_cgroup(bio, r);
