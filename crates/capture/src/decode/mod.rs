@@ -3,6 +3,7 @@
 //! | where | what |
 //! |---|---|
 //! | [`request`] | a request with its stages, and its parts |
+//! | [`alike`] | what was found out about the last requests, for those like them |
 //! | [`event`] | a single block event |
 //! | [`waits`] | a thread's wait, with what it waited for |
 //! | [`chains`] | a thread that waited for another that waited for storage |
@@ -12,6 +13,7 @@
 //!
 //! What does not belong here: reading the ring (see [`crate::session`]).
 
+pub mod alike;
 pub mod cgroups;
 pub mod chains;
 pub mod event;
@@ -53,6 +55,7 @@ pub struct Decoder {
     stacks: Stacks,
     owners: FxHashMap<u64, Vec<wire::wire_owners>>,
     ids: request::Ids,
+    alike: alike::LastSeen,
     swaps: Vec<u32>,
     errors_are_blk_status: bool,
     device_names: FxHashMap<u32, Name>,
@@ -82,6 +85,7 @@ impl Decoder {
             stacks: Stacks::new(),
             owners: FxHashMap::default(),
             ids: request::Ids::default(),
+            alike: alike::LastSeen::default(),
             swaps: origin::swap_devices(),
             errors_are_blk_status: facts.status_is_blk_status,
             device_names: FxHashMap::default(),
@@ -97,6 +101,9 @@ impl Decoder {
     /// Adds what one record says to `batch`.
     pub fn record(&mut self, bytes: &[u8], batch: &mut Batch, names: &mut Names) {
         let kind = u32::read_from_prefix(bytes).map_or(0, |(kind, _)| kind);
+        if matches!(kind, wire::WIRE_TASK | wire::WIRE_FILE | wire::WIRE_CGROUP) {
+            self.alike.forget();
+        }
         let understood = match kind {
             wire::WIRE_REQUEST => self.request(bytes, batch, names),
             wire::WIRE_OWNERS => self.add_owners(bytes),

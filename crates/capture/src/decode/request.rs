@@ -58,10 +58,34 @@ impl Decoder {
         names: &mut Names,
     ) -> Option<()> {
         let (request, rest) = wire_request::ref_from_prefix(bytes).ok()?;
+        let row = match self.alike.get(request) {
+            Some(alike) => {
+                let (like, part) = (alike.request.clone(), alike.part.clone());
+                let row = self.timed(request, like);
+                batch.parts.push(located(request, &row, part));
+                row
+            }
+            None => self.looked_up(request, rest, batch, names)?,
+        };
+        self.note_request(request, &row, batch, names);
+        batch.requests.push(row);
+        Some(())
+    }
+
+    /// A request whose like is not remembered: what it refers to is looked up, and its parts are
+    /// added.
+    fn looked_up(
+        &mut self,
+        request: &wire_request,
+        rest: &[u8],
+        batch: &mut Batch,
+        names: &mut Names,
+    ) -> Option<Request> {
         let meaning = self.operations.meaning(request.operation, names);
         let around = self.circumstances(request);
         let origin = self.journal_thread(request, origin(request, meaning, &around), names);
-        let row = self.row(request, meaning, origin, names);
+        let like = self.row(request, meaning, origin, names);
+        let row = self.timed(request, like);
         let first = batch.parts.len();
         if request.bytes > 0 {
             self.part(request, &request.part, &row, batch, names);
@@ -74,9 +98,10 @@ impl Decoder {
         if !self.owners.is_empty() {
             self.owners.remove(&request.id);
         }
-        self.note_request(request, &row, batch, names);
-        batch.requests.push(row);
-        Some(())
+        if let [part] = &batch.parts[first..] {
+            self.alike.remember(request, &row, part);
+        }
+        Some(row)
     }
 
     /// What a journal's own thread writes of the file system's blocks is the journal too: its
@@ -116,13 +141,48 @@ impl Decoder {
         let cgroup = self.cgroups.get(request.cgroup);
         let sampled =
             if request.stack == 0 { Default::default() } else { self.stacks.take(request.stack) };
+        Request {
+            request_id: 0,
+            parent_id: (request.parent != 0).then(|| self.ids.of_parent(request.parent)),
+            parent_reason: self.no_parent(request).map(|reason| names.intern(reason)),
+            status: self.status(request, error),
+            start_ns: 0,
+            q2g_ns: None,
+            g2i_ns: None,
+            i2d_ns: None,
+            g2d_ns: None,
+            d2c_ns: None,
+            q2c_ns: None,
+            requeues: 0,
+            merges: 0,
+            device: self.device_name(request.device, names),
+            major: request.device >> 20,
+            minor: request.device & 0xf_ffff,
+            sector: 0,
+            bytes: 0,
+            operation: operation(request, meaning),
+            rwbs: meaning.rwbs,
+            origin,
+            error,
+            cpu: 0,
+            pid: submitted.then_some(request.tgid),
+            tid: submitted.then_some(request.tid),
+            process: task.map(|task| task.process),
+            cgroup: cgroup.map(|cgroup| cgroup.path),
+            container: cgroup.and_then(|cgroup| cgroup.container),
+            syscall: u32::try_from(request.system_call).ok(),
+            stack_id: sampled.kernel,
+            user_stack_id: sampled.user,
+            stack_weight: request.weight,
+        }
+    }
+
+    /// `like` with what differs from one request to the next: its number, place and times.
+    fn timed(&mut self, request: &wire_request, like: Request) -> Request {
         let inserted = request.insert_ns != 0;
         let start = [request.queue_ns, request.issue_ns, request.complete_ns];
         Request {
             request_id: self.ids.of_record(request.id),
-            parent_id: (request.parent != 0).then(|| self.ids.of_parent(request.parent)),
-            parent_reason: self.no_parent(request).map(|reason| names.intern(reason)),
-            status: self.status(request, error),
             // Nobody stamped it: it waits at least since the watch began.
             start_ns: start.into_iter().find(|time| *time != 0).unwrap_or(self.start_ns),
             q2g_ns: between(request.queue_ns, request.get_ns),
@@ -133,25 +193,10 @@ impl Decoder {
             q2c_ns: between(request.queue_ns, request.complete_ns),
             requeues: u32::from(request.requeues),
             merges: u32::from(request.bios.saturating_sub(1)),
-            device: self.device_name(request.device, names),
-            major: request.device >> 20,
-            minor: request.device & 0xf_ffff,
             sector: request.sector,
             bytes: u64::from(request.bytes),
-            operation: operation(request, meaning),
-            rwbs: meaning.rwbs,
-            origin,
-            error,
             cpu: request.cpu,
-            pid: submitted.then_some(request.tgid),
-            tid: submitted.then_some(request.tid),
-            process: task.map(|task| task.process),
-            cgroup: cgroup.map(|cgroup| cgroup.path),
-            container: cgroup.and_then(|cgroup| cgroup.container),
-            syscall: u32::try_from(request.system_call).ok(),
-            stack_id: sampled.kernel,
-            user_stack_id: sampled.user,
-            stack_weight: request.weight,
+            ..like
         }
     }
 
@@ -210,7 +255,7 @@ impl Decoder {
             deleted: false,
             inode: None,
             inode_device: None,
-            file_offset: (part.offset != OFFSET_UNKNOWN).then_some(part.offset),
+            file_offset: known_offset(part),
             bytes: u64::from(part.bytes),
             owner_pid: row.pid,
             owner: row.process,
@@ -321,6 +366,22 @@ impl Decoder {
             }
             None => "dirtied before the watch".into(),
         }
+    }
+}
+
+/// Where in its file a part begins.
+fn known_offset(part: &wire_part) -> Option<u64> {
+    (part.offset != OFFSET_UNKNOWN).then_some(part.offset)
+}
+
+/// The only part of a request that is like another: what differs is its number, place and length.
+fn located(request: &wire_request, row: &Request, like: RequestPart) -> RequestPart {
+    let raw = request.part.found == wire::FOUND_RAW;
+    RequestPart {
+        request_id: row.request_id,
+        file_offset: if raw { Some(row.sector << 9) } else { known_offset(&request.part) },
+        bytes: row.bytes,
+        ..like
     }
 }
 
