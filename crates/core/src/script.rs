@@ -2,9 +2,10 @@
 //!
 //! What does not belong here: anything random or measured.
 
+use crate::analysis::waits::split::{Span, split};
 use crate::analysis::{Summarizer, Summary};
 use crate::model::{Environment, Name, Names, Operation, Origin, Process, Request, RequestPart};
-use crate::model::{KnownBy, Stack, Status, Wait, WaitChain, WaitClass};
+use crate::model::{KnownBy, Stack, Status, Wait, WaitChain, WaitClass, WaitRequest};
 use crate::source::{Batch, Scripted};
 
 /// When a scripted watch begins, CLOCK_MONOTONIC nanoseconds.
@@ -149,6 +150,32 @@ impl Script {
                 user_stack_id: None,
             });
         }
+    }
+
+    /// Adds a wait of `process` for requests that were added, `at` nanoseconds after the watch began and
+    /// `ns` long, all of it asleep. Its split is what these requests make of it.
+    pub fn wait_for(&mut self, who: (u32, &str), at: u64, ns: u64, requests: &[u64]) {
+        let start_ns = START_NS + at;
+        // Numbers count from 1.
+        let own = requests.iter().filter_map(|id| self.batch.requests.get(*id as usize - 1));
+        let own: Vec<(u64, Name, Span)> =
+            own.map(|it| (it.request_id, it.device, span_of(it))).collect();
+        let spans: Vec<Span> = own.iter().map(|(.., span)| *span).collect();
+        let split = split(start_ns, 0, start_ns + ns, &spans);
+        let device = own.last().map(|(_, device, _)| *device);
+        self.wait(who, WaitClass::Device, ns, split.device_ns, 0);
+        let Some(wait) = self.batch.waits.last_mut() else { return };
+        (wait.start_ns, wait.queue_ns, wait.device) = (start_ns, split.queue_ns, device);
+        let wait_id = wait.wait_id;
+        let links = own.into_iter().map(|(request_id, _, span)| WaitRequest {
+            wait_id,
+            request_id,
+            overlap_ns: span
+                .completed_ns
+                .min(start_ns + ns)
+                .saturating_sub(span.queued_ns.max(start_ns)),
+        });
+        self.batch.wait_requests.extend(links);
     }
 
     /// The rows in batches of `size` requests, without the texts, which stay in `names`.
@@ -354,6 +381,14 @@ impl Draft<'_> {
         self.script.batch.parts.extend(self.parts);
         id
     }
+}
+
+/// The times of a request, as a wait sees them.
+fn span_of(request: &Request) -> Span {
+    let queued_ns = request.start_ns;
+    let completed_ns = request.q2c_ns.map_or(u64::MAX, |q2c| queued_ns + q2c);
+    let issued_ns = request.d2c_ns.map_or(0, |d2c| completed_ns - d2c);
+    Span { queued_ns, issued_ns, completed_ns }
 }
 
 fn origin_of(operation: Operation) -> Origin {

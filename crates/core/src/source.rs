@@ -86,9 +86,16 @@ impl Batch {
         self.requests = requests;
         self.parts = parts;
         let silent = self.waits.iter().filter(|wait| !filter.can_tell(wait)).count();
-        self.waits.retain(|wait| filter.keeps_wait(wait, names));
-        let kept: rustc_hash::FxHashSet<u64> = self.waits.iter().map(|wait| wait.wait_id).collect();
-        self.wait_requests.retain(|link| kept.contains(&link.wait_id));
+        let mut gone = rustc_hash::FxHashSet::default();
+        self.waits.retain(|wait| {
+            let kept = filter.keeps_wait(wait, names);
+            if !kept {
+                gone.insert(wait.wait_id);
+            }
+            kept
+        });
+        // A recording gives them before their waits.
+        self.wait_requests.retain(|link| !gone.contains(&link.wait_id));
         let all = std::mem::take(&mut self.wait_chains);
         let paths = all.chunk_by(|a, b| (a.chain_id, a.path) == (b.chain_id, b.path));
         for path in paths.filter(|path| filter.keeps_chain(path, names)) {

@@ -231,12 +231,12 @@ impl Attribution {
 }
 
 /// A part of a request, or why there is none.
-type Part<'a> = Result<&'a RequestPart, Reason>;
+pub(super) type Part<'a> = Result<&'a RequestPart, Reason>;
 
 /// Who owns the bytes: the part's owner; the submitter where the part names neither an owner nor a
 /// reason for having none, or where there is no part.
 #[inline]
-fn owner(request: &Request, part: Part) -> Result<ProcessKey, Reason> {
+pub(super) fn owner(request: &Request, part: Part) -> Result<ProcessKey, Reason> {
     if let Ok(part) = part {
         if part.owner_pid.is_some() || part.owner.is_some() {
             let name = part.owner.unwrap_or(Name::EMPTY);
@@ -273,7 +273,7 @@ fn cgroup(
 }
 
 #[inline]
-fn file(part: Part) -> Result<FileKey, Reason> {
+pub(super) fn file(part: Part) -> Result<FileKey, Reason> {
     let part = part?;
     match part.file {
         Some(path) => Ok(FileKey { path, deleted: part.deleted }),

@@ -13,6 +13,7 @@
 //! | `device`, `busy`, `streams` | one device's sums, its busy time, its sequential share |
 //! | [`stages`] | captures of single events: their stages, and btt's figures |
 //! | [`waits`] | where threads waited: classes of kernel functions, and the ledger |
+//! | `blame` | who made whom wait |
 //! | `attribution`, `bounded`, `stacks` | who is charged, in how much memory |
 //! | `report`, `rows`, `tables`, `counters`, `settings` | from sums to the summary |
 //!
@@ -21,6 +22,7 @@
 mod attribution;
 pub mod axes;
 pub mod bins;
+mod blame;
 mod bounded;
 mod busy;
 mod counters;

@@ -30,6 +30,7 @@ pub(super) fn summary(
         losses: environment.losses.clone(),
         ledger: all.waits.ledger(names),
         chains: all.chains.chains(names),
+        blame: None,
         devices,
         idle_devices,
         processes: rows.processes(),

@@ -2,6 +2,7 @@
 
 use super::attribution::{Attribution, FileKey};
 use super::axes::Direction;
+use super::blame::Blame;
 use super::bounded::{Charge, Layer, Place};
 use super::device::{DeviceTally, Window};
 use super::life::{Life, Stand};
@@ -31,6 +32,7 @@ pub struct Summarizer {
     pub(super) requests: u64,
     pub(super) waits: Tally,
     pub(super) chains: chains::Tally,
+    pub(super) blame: Blame,
     /// Numbers the requests in the order in which they are charged.
     sequence: u64,
     /// When the watch began, or 0 where its source knows only at the end.
@@ -52,6 +54,7 @@ impl Summarizer {
             requests: 0,
             waits: Tally::default(),
             chains: chains::Tally::default(),
+            blame: Blame::default(),
             sequence: 0,
             start_ns: environment.start_ns,
             latest_ns: 0,
@@ -69,9 +72,11 @@ impl Summarizer {
         batch.processes.iter().for_each(|process| self.charged.meet(process));
         batch.waits.iter().for_each(|wait| self.waits.add(wait));
         batch.wait_chains.iter().for_each(|row| self.chains.add(row, names));
+        self.blame.add_waits(batch);
         for (request, parts) in batch.requests_with_parts() {
             self.add_request(request, parts, names);
         }
+        self.blame.settle();
     }
 
     fn add_request(&mut self, request: &Request, parts: &[RequestPart], names: &Names) {
@@ -85,6 +90,7 @@ impl Summarizer {
         if let Some(device) = self.devices.get_mut(usize::from(slot)) {
             device.add(request, &life, direction, layer);
         }
+        self.blame.add_request(request, parts, &life, layer, slot);
         if life.stand == Stand::Open && self.open.len() < MAX_OPEN {
             self.open.push((request.clone(), parts.to_vec()));
             return;
@@ -213,7 +219,8 @@ impl Summarizer {
             self.charged.charge(&request, &parts, &whole, names);
         }
         self.charged.settle();
-        report::summary(&self, environment, names, window)
+        let blame = std::mem::take(&mut self.blame).finish(environment, window, names);
+        Summary { blame, ..report::summary(&self, environment, names, window) }
     }
 
     /// From when to when the watch lasted; up to the last request where its end is not recorded.

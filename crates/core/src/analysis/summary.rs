@@ -7,6 +7,7 @@
 //! What does not belong here: how the figures are computed (see [`super::Summarizer`]).
 
 use super::axes::{ByDirection, ByInterval};
+pub use super::blame::report::{Behind, BlameShares, BlameSummary, BlamedCulprit, BlamedWaiter};
 pub use super::usage::*;
 pub use super::waits::chains::{ChainRow, Chains, Step};
 pub use super::waits::ledger::{ClassRow, Ledger, ProcessLedger, Waiter};
@@ -26,6 +27,8 @@ pub struct Summary {
     pub ledger: Option<Ledger>,
     /// Threads that waited for threads that waited for storage; `None` where none was seen.
     pub chains: Option<Chains>,
+    /// Who made whom wait; `None` where the source does not know, or has not all requests.
+    pub blame: Option<BlameSummary>,
     /// The block devices that had requests, errors or changed settings; those with the most time
     /// first.
     pub devices: Vec<DeviceSummary>,

@@ -26,11 +26,40 @@ pub struct Split {
     pub rest_ns: u64,
 }
 
+/// What a wait's requests did during a part of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doing {
+    /// At least one was with the driver and the device.
+    Served,
+    /// None was, but at least one was queued.
+    Queued,
+    /// None was queued yet.
+    NotYet,
+    /// None was under way, or there were none.
+    Nothing,
+}
+
 /// Splits the wait from `start_ns` to `end_ns`, in which the thread was woken at `woken_ns` (0: it was
 /// not).
 pub fn split(start_ns: u64, woken_ns: u64, end_ns: u64, spans: &[Span]) -> Split {
     let end_ns = end_ns.max(start_ns);
     let woken_ns = if woken_ns == 0 { end_ns } else { woken_ns.clamp(start_ns, end_ns) };
+    let mut split = Split { run_queue_ns: end_ns - woken_ns, ..Split::default() };
+    walk(start_ns, woken_ns, spans, |doing, from_ns, to_ns| {
+        let part = match doing {
+            Doing::Served => &mut split.device_ns,
+            Doing::Queued => &mut split.queue_ns,
+            Doing::NotYet => &mut split.before_ns,
+            Doing::Nothing => &mut split.rest_ns,
+        };
+        *part += to_ns - from_ns;
+    });
+    split
+}
+
+/// Tells, part by part from `start_ns` to `woken_ns`, what the requests did. Parts follow each other
+/// without a gap; two in a row may do the same.
+pub fn walk(start_ns: u64, woken_ns: u64, spans: &[Span], mut each: impl FnMut(Doing, u64, u64)) {
     let clip = |time: u64| time.clamp(start_ns, woken_ns);
     let mut edges = Vec::with_capacity(spans.len() * 3);
     for span in spans {
@@ -41,22 +70,22 @@ pub fn split(start_ns: u64, woken_ns: u64, end_ns: u64, spans: &[Span]) -> Split
         edges.push((clip(span.completed_ns), 0, -1));
     }
     edges.sort_unstable_by_key(|(time, ..)| *time);
-    let mut split = Split { run_queue_ns: end_ns - woken_ns, ..Split::default() };
     let (mut last, mut queued, mut at_device, mut begun) = (start_ns, 0, 0, false);
     for (time, queue_change, device_change) in edges.into_iter().chain([(woken_ns, 0, 0)]) {
-        let part = match (at_device > 0, queued > 0, begun) {
-            (true, ..) => &mut split.device_ns,
-            (_, true, _) => &mut split.queue_ns,
-            (_, _, false) if !spans.is_empty() => &mut split.before_ns,
-            _ => &mut split.rest_ns,
+        let doing = match (at_device > 0, queued > 0, begun) {
+            (true, ..) => Doing::Served,
+            (_, true, _) => Doing::Queued,
+            (_, _, false) if !spans.is_empty() => Doing::NotYet,
+            _ => Doing::Nothing,
         };
-        *part += time - last;
+        if time > last {
+            each(doing, last, time);
+        }
         begun |= queue_change > 0;
         queued += queue_change;
         at_device += device_change;
         last = time;
     }
-    split
 }
 
 #[cfg(test)]

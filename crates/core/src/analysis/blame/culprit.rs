@@ -1,0 +1,72 @@
+//! Whose request it is that the device serves while others wait.
+
+use crate::analysis::attribution::{FileKey, ProcessKey, Reason, file, owner};
+use crate::model::{Origin, Request, RequestPart};
+
+/// A request is split over its parts by bytes, in so many units.
+pub(super) const UNITS: u64 = 16;
+
+/// The file, as far as it is told apart.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Which {
+    /// This one.
+    File(FileKey),
+    /// None, or none that is known.
+    None,
+    /// Any of many.
+    Further,
+}
+
+/// Owner, origin and file of a request, or of a part of one.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Culprit {
+    /// The process, or why there is none.
+    pub owner: Result<ProcessKey, Reason>,
+    pub origin: Origin,
+    pub file: Which,
+}
+
+impl Culprit {
+    /// All that are not told apart.
+    pub const FURTHER: Culprit =
+        Culprit { owner: Err(Reason::Silent), origin: Origin::Unknown, file: Which::Further };
+
+    /// The same without its file; [`Culprit::FURTHER`] where that is gone already.
+    pub fn coarser(self) -> Culprit {
+        match self.file {
+            Which::Further => Culprit::FURTHER,
+            _ => Culprit { file: Which::Further, ..self },
+        }
+    }
+
+    #[inline]
+    fn of(request: &Request, part: Result<&RequestPart, Reason>) -> Culprit {
+        Culprit {
+            owner: owner(request, part),
+            origin: request.origin,
+            file: file(part).map_or(Which::None, Which::File),
+        }
+    }
+}
+
+/// Hands each culprit of a request to `each`, with its units: they add up to [`UNITS`].
+#[inline]
+pub(super) fn split(request: &Request, parts: &[RequestPart], mut each: impl FnMut(Culprit, u16)) {
+    let whole: u64 = parts.iter().map(|part| part.bytes).fold(0, u64::saturating_add);
+    match parts {
+        [] => each(Culprit::of(request, Err(Reason::NoParts(request.origin))), UNITS as u16),
+        [part] => each(Culprit::of(request, Ok(part)), UNITS as u16),
+        _ => {
+            let (mut bytes, mut done) = (0_u64, 0);
+            for (index, part) in parts.iter().enumerate() {
+                bytes = bytes.saturating_add(part.bytes);
+                let scaled = u128::from(bytes) * u128::from(UNITS) / u128::from(whole.max(1));
+                let until = if index + 1 == parts.len() { UNITS } else { scaled as u64 };
+                if until > done {
+                    each(Culprit::of(request, Ok(part)), (until - done) as u16);
+                    done = until;
+                }
+            }
+        }
+    }
+}

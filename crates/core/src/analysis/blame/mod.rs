@@ -1,0 +1,332 @@
+//! Who made whom wait: while a thread's request waits in a device's queue or at the device, the time is
+//! charged to those whose requests the device had. `docs/blame.md` defines it.
+//!
+//! | where | what |
+//! |---|---|
+//! | [`Blame`] | takes the rows; knows which wait waited for which request |
+//! | `window` | what one device did lately, kept until nothing earlier can come |
+//! | `sweep` | one stretch of one device's time: who was served while who waited |
+//! | `culprit` | whose request it is: owner, origin, file |
+//! | `accounts` | who is charged by whom, in bounded memory |
+//! | [`report`] | the result |
+//!
+//! What does not belong here: why a thread waited (see [`super::waits`]), and what to do about it.
+
+mod accounts;
+mod culprit;
+pub mod report;
+mod sweep;
+#[cfg(test)]
+mod tests;
+mod window;
+
+use super::attribution::ProcessKey;
+use super::bounded::Layer;
+use super::device::Window as Watch;
+use super::life::{Life, Stand};
+use super::waits::split::{self, Doing, Span};
+use crate::model::{Environment, Name, Names, Request, RequestPart, Wait, WaitClass, WaitRequest};
+use crate::source::Batch;
+use accounts::{Accounts, Times};
+use report::BlameSummary;
+use std::collections::VecDeque;
+use sweep::{Interval, Stage};
+use window::Window;
+
+/// Latest requests that are remembered for waits that waited for them; each by the low bits of its
+/// number, so that a newer one takes its place. A recording's rows are read a few thousand at a time.
+const RECENT: usize = 1 << 15;
+/// Requests at devices that are kept, over all devices, until nothing earlier can come.
+const KEPT: usize = 1 << 16;
+/// Waits that are kept until their requests have come: a recording's waits come some seconds before.
+const PENDING: usize = 1 << 19;
+/// The same for what they wait for.
+const LINKS: usize = 1 << 20;
+
+/// Requests after which waits are settled.
+const TOGETHER: usize = 1 << 11;
+/// What has not come when requests come that ended so much later will not come.
+const LATE_NS: u64 = 50_000_000;
+
+/// A request as far as waits for it are concerned.
+#[derive(Clone, Copy, Debug)]
+struct Recent {
+    request_id: u64,
+    device: u16,
+    span: Span,
+}
+
+/// A wait whose requests may not have come yet.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    wait_id: u64,
+    waiter: u32,
+    start_ns: u64,
+    woken_ns: u64,
+    queue_ns: u64,
+    device_ns: u64,
+    /// For all of it in the queue of this device, without a request of its own.
+    queued_at: Option<Name>,
+}
+
+/// Charges waits to those whose requests were served meanwhile.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Blame {
+    recent: Vec<Option<Recent>>,
+    pending: VecDeque<Pending>,
+    /// What waits wait for, in the order of the waits, which both come in.
+    links: VecDeque<WaitRequest>,
+    devices: Vec<Window>,
+    /// The devices' names, in the order in which they come.
+    names: Vec<Name>,
+    kept: usize,
+    latest_ns: u64,
+    /// Requests since waits were settled.
+    unsettled: usize,
+    accounts: Accounts,
+    begun: bool,
+}
+
+impl Blame {
+    /// Takes the waits of a batch. They may come before their requests or after them.
+    pub fn add_waits(&mut self, batch: &Batch) {
+        self.links.extend(batch.wait_requests.iter().cloned());
+        let excess = self.links.len().saturating_sub(LINKS);
+        self.links.drain(..excess);
+        for wait in &batch.waits {
+            self.begun = true;
+            let pending = if wait.kernel_thread { None } else { self.pending_of(wait) };
+            self.pending.extend(pending);
+            if self.pending.len() > PENDING {
+                self.settle_first(None);
+            }
+        }
+    }
+
+    /// What is to be charged of a wait; nothing where it did not wait for requests.
+    fn pending_of(&mut self, wait: &Wait) -> Option<Pending> {
+        let asleep_ns = wait.duration_ns.saturating_sub(wait.run_queue_ns);
+        let for_tag = wait.class == WaitClass::Tag && wait.queue_ns == 0 && wait.device_ns == 0;
+        let queue_ns = if for_tag { asleep_ns } else { wait.queue_ns };
+        if queue_ns == 0 && wait.device_ns == 0 {
+            return None;
+        }
+        let key = ProcessKey { pid: Some(wait.pid), name: wait.process.unwrap_or(Name::EMPTY) };
+        Some(Pending {
+            wait_id: wait.wait_id,
+            waiter: self.accounts.waiter(key),
+            start_ns: wait.start_ns,
+            woken_ns: wait.start_ns.saturating_add(asleep_ns),
+            queue_ns,
+            device_ns: wait.device_ns,
+            queued_at: if for_tag { wait.device } else { None },
+        })
+    }
+
+    /// Takes a request that is known to the summarizer as of the device `device`.
+    #[inline]
+    pub fn add_request(
+        &mut self,
+        request: &Request,
+        parts: &[RequestPart],
+        life: &Life,
+        layer: Layer,
+        device: u16,
+    ) {
+        if life.stand != Stand::Open {
+            self.latest_ns = self.latest_ns.max(life.ended_ns());
+        }
+        let span = span(request, life);
+        self.remember(request, device, span);
+        self.unsettled += 1;
+        if self.unsettled >= TOGETHER {
+            self.settle();
+        }
+        // What the kernel makes to carry out others is their time already.
+        if layer == Layer::Helper || (span.issued_ns == 0 && life.stand == Stand::Open) {
+            return;
+        }
+        let place = usize::from(device);
+        if self.devices.len() <= place {
+            self.devices.resize_with(place + 1, Window::default);
+        }
+        self.kept += self.devices[place].serve(request, parts, span);
+        if self.kept > KEPT {
+            self.forget_oldest();
+        }
+    }
+
+    #[inline]
+    fn remember(&mut self, request: &Request, device: u16, span: Span) {
+        if self.recent.is_empty() {
+            self.recent = vec![None; RECENT];
+        }
+        let request_id = request.request_id;
+        if let Some(slot) = self.recent.get_mut(request_id as usize % RECENT) {
+            *slot = Some(Recent { request_id, device, span });
+        }
+        if self.names.len() <= usize::from(device) {
+            self.names.push(request.device);
+        }
+    }
+
+    /// Settles what the device with the most requests did first.
+    fn forget_oldest(&mut self) {
+        let most = self.devices.iter_mut().max_by_key(|window| window.len());
+        if let Some(window) = most {
+            let before = window.len();
+            window.settle_older(&mut self.accounts);
+            self.kept -= before - window.len();
+        }
+    }
+
+    /// Settles the waits whose requests have come, or will not.
+    pub fn settle(&mut self) {
+        self.unsettled = 0;
+        while self.pending.front().is_some_and(|first| self.is_ready(first)) {
+            self.settle_first(None);
+        }
+    }
+
+    fn is_ready(&self, wait: &Pending) -> bool {
+        if wait.woken_ns.saturating_add(LATE_NS) < self.latest_ns {
+            return true;
+        }
+        let after = self.links.iter().skip_while(|link| link.wait_id < wait.wait_id);
+        let own = after.take_while(|link| link.wait_id == wait.wait_id);
+        let mut any = false;
+        own.into_iter().all(|link| {
+            any = true;
+            self.find(link.request_id).is_some()
+        }) && any
+    }
+
+    fn find(&self, request_id: u64) -> Option<Recent> {
+        let known = self.recent.get(request_id as usize % RECENT).copied().flatten();
+        known.filter(|recent| recent.request_id == request_id)
+    }
+
+    /// Cuts the first pending wait into intervals of its devices. What no request that is known tells of
+    /// is charged to nobody known.
+    fn settle_first(&mut self, end_ns: Option<u64>) {
+        let Some(wait) = self.pending.pop_front() else { return };
+        let mut found: Vec<Recent> = Vec::new();
+        while let Some(link) = self.links.pop_front_if(|link| link.wait_id <= wait.wait_id) {
+            if link.wait_id < wait.wait_id {
+                continue;
+            }
+            found.extend(self.find(link.request_id));
+        }
+        for recent in found.iter_mut().filter(|recent| recent.span.completed_ns == 0) {
+            recent.span.completed_ns = end_ns.unwrap_or(u64::MAX);
+        }
+        let intervals = self.intervals_of(&wait, &found);
+        let in_stage = |stage| {
+            let own = intervals.iter().filter(|(_, interval)| interval.stage == stage);
+            own.map(|(_, interval)| interval.to - interval.from).sum::<u64>()
+        };
+        let unknown = Times {
+            queue_ns: wait.queue_ns.saturating_sub(in_stage(Stage::Queue)),
+            device_ns: wait.device_ns.saturating_sub(in_stage(Stage::Device)),
+        };
+        self.accounts.note_wait(wait.waiter, unknown);
+        for (device, interval) in intervals {
+            self.wait_at(device, interval);
+        }
+    }
+
+    /// When a wait waited for which device, and in which stage.
+    fn intervals_of(&self, wait: &Pending, found: &[Recent]) -> Vec<(u16, Interval)> {
+        let waiter = wait.waiter;
+        if let Some(name) = wait.queued_at {
+            let (from, to, stage) = (wait.start_ns, wait.woken_ns, Stage::Queue);
+            let place = self.names.iter().position(|it| *it == name);
+            let at = place.map(|place| (place as u16, Interval { from, to, waiter, stage }));
+            return at.into_iter().collect();
+        }
+        let spans: Vec<Span> = found.iter().map(|recent| recent.span).collect();
+        let mut intervals: Vec<(u16, Interval)> = Vec::new();
+        split::walk(wait.start_ns, wait.woken_ns, &spans, |doing, from, to| {
+            let stage = match doing {
+                Doing::Served => Stage::Device,
+                Doing::Queued => Stage::Queue,
+                Doing::NotYet | Doing::Nothing => return,
+            };
+            let Some(device) = device_of(found, stage, from) else { return };
+            match intervals.last_mut() {
+                Some((last, interval))
+                    if *last == device && interval.stage == stage && interval.to == from =>
+                {
+                    interval.to = to;
+                }
+                _ => intervals.push((device, Interval { from, to, waiter, stage })),
+            }
+        });
+        intervals
+    }
+
+    fn wait_at(&mut self, device: u16, interval: Interval) {
+        let place = usize::from(device);
+        if self.devices.len() <= place {
+            self.devices.resize_with(place + 1, Window::default);
+        }
+        self.devices[place].wait(interval, &mut self.accounts);
+    }
+
+    /// The result; `None` where no wait was ever seen, or where the requests of others may be missing.
+    pub fn finish(
+        mut self,
+        environment: &Environment,
+        watch: Watch,
+        names: &Names,
+    ) -> Option<BlameSummary> {
+        if !self.begun || hides_others(&environment.filter) {
+            return None;
+        }
+        while !self.pending.is_empty() {
+            self.settle_first(Some(watch.end_ns));
+        }
+        for window in &mut self.devices {
+            window.settle_all(watch.end_ns, &mut self.accounts);
+        }
+        Some(report::summary(&self.accounts, names))
+    }
+}
+
+/// Whether a filter leaves out requests of devices that it keeps others of: then nobody can say whose
+/// they were.
+fn hides_others(filter: &str) -> bool {
+    filter.split_whitespace().any(|word| word.starts_with("--") && word != "--device")
+}
+
+/// The times of a request; its completion is 0 where it has not completed.
+fn span(request: &Request, life: &Life) -> Span {
+    let ended_ns = life.ended_ns();
+    if life.stand == Stand::Open {
+        let Request { q2g_ns, g2i_ns, i2d_ns, g2d_ns, .. } = *request;
+        let issued = g2d_ns.or(i2d_ns).is_some();
+        let until_issue =
+            [q2g_ns, g2i_ns, i2d_ns, g2d_ns].into_iter().flatten().fold(0, u64::saturating_add);
+        let issued_ns = if issued { life.queued_ns.saturating_add(until_issue) } else { 0 };
+        return Span { queued_ns: life.queued_ns, issued_ns, completed_ns: 0 };
+    }
+    let issued_ns = request.d2c_ns.map_or(0, |d2c| ended_ns.saturating_sub(d2c));
+    Span { queued_ns: life.queued_ns, issued_ns, completed_ns: ended_ns }
+}
+
+/// The device of the request that is in `stage` at `time`; the first of them where they are several.
+fn device_of(found: &[Recent], stage: Stage, time: u64) -> Option<u16> {
+    let first = found.first()?.device;
+    if found.iter().all(|recent| recent.device == first) {
+        return Some(first);
+    }
+    let is_in = |recent: &&Recent| {
+        let Span { queued_ns, issued_ns, completed_ns } = recent.span;
+        let issued_ns = if issued_ns == 0 { completed_ns } else { issued_ns };
+        match stage {
+            Stage::Device => issued_ns <= time && time < completed_ns,
+            Stage::Queue => queued_ns <= time && time < issued_ns,
+        }
+    };
+    found.iter().find(is_in).map(|recent| recent.device)
+}

@@ -1,0 +1,329 @@
+//! One stretch of one device's time: who was served while who waited.
+//!
+//! While a device has requests, its time is theirs in equal parts. With the curve `V` that rises by
+//! 1/n a nanosecond while there are n, a culprit with k requests gets `k·V`, so that its curve `C` is
+//! known at any time as `k·V + K`, where `K` changes only when k does. What a waiter is charged with is
+//! the difference of `C` between the end and the beginning of its interval, summed over its intervals.
+//! So each edge costs a sort and a step, and each edge of an interval a pass over the culprits.
+
+use super::accounts::Accounts;
+use super::culprit::{Culprit, UNITS};
+use rustc_hash::FxHashMap;
+
+/// Culprits that are told apart in one stretch with their files, and without.
+const WITH_FILES: usize = 48;
+const WITHOUT_FILES: usize = 15;
+/// All that is left has the last place.
+const PLACES: usize = WITH_FILES + WITHOUT_FILES + 1;
+/// Waiters that are charged in one pass.
+const WAITERS: usize = 1 << 10;
+
+/// What a waiter waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Stage {
+    /// Its requests are queued, none of them is at the device.
+    Queue,
+    /// At least one of its requests is at the device.
+    Device,
+}
+
+/// A request, or a part of one, at the device.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Service {
+    pub from: u64,
+    pub to: u64,
+    /// Of [`UNITS`].
+    pub units: u16,
+    pub culprit: Culprit,
+}
+
+/// A stretch of a wait.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Interval {
+    pub from: u64,
+    pub to: u64,
+    /// Whose it is: a number that [`Accounts`] gave.
+    pub waiter: u32,
+    pub stage: Stage,
+}
+
+/// Charges `intervals` to those of `services`; every interval's nanoseconds are charged to somebody or
+/// to nobody.
+pub(super) fn sweep(services: &[Service], intervals: &[Interval], accounts: &mut Accounts) {
+    let mut kinds: FxHashMap<(u32, Stage), usize> = FxHashMap::default();
+    let mut waiters: Vec<(u32, Stage)> = Vec::new();
+    for interval in intervals {
+        let key = (interval.waiter, interval.stage);
+        kinds.entry(key).or_insert_with(|| {
+            waiters.push(key);
+            waiters.len() - 1
+        });
+    }
+    let mut first = 0;
+    for group in waiters.chunks(WAITERS) {
+        let own = intervals.iter().filter_map(|interval| {
+            let place = kinds.get(&(interval.waiter, interval.stage))?.checked_sub(first)?;
+            (place < group.len()).then_some((*interval, place))
+        });
+        pass(services, &own.collect::<Vec<_>>(), group, accounts);
+        first += group.len();
+    }
+}
+
+fn pass(
+    services: &[Service],
+    intervals: &[(Interval, usize)],
+    waiters: &[(u32, Stage)],
+    accounts: &mut Accounts,
+) {
+    let Some(from) = intervals.iter().map(|(interval, _)| interval.from).min() else { return };
+    let to = intervals.iter().map(|(interval, _)| interval.to).max().unwrap_or(from);
+    let places = Places::of(services, from, to);
+    let mut edges: Vec<Edge> = Vec::with_capacity((services.len() + intervals.len()) * 2);
+    for (service, place) in services.iter().zip(&places.of_service) {
+        if service.to > from && service.from < to {
+            let (begin, end) = (service.from.max(from) - from, service.to.min(to) - from);
+            edges.push(Edge::service(begin, service.units, usize::from(*place), false));
+            edges.push(Edge::service(end, service.units, usize::from(*place), true));
+        }
+    }
+    let mut totals = vec![0_u64; waiters.len()];
+    for (interval, waiter) in intervals {
+        edges.push(Edge::waiter(interval.from - from, *waiter, false));
+        edges.push(Edge::waiter(interval.to - from, *waiter, true));
+        totals[*waiter] = totals[*waiter].saturating_add(interval.to - interval.from);
+    }
+    edges.sort_unstable();
+    let mut integral = Integral::new(places.culprits.len(), waiters.len());
+    edges.iter().for_each(|edge| integral.step(*edge));
+    for (index, (waiter, stage)) in waiters.iter().enumerate() {
+        let (shares, idle) = integral.shares_of(index, totals[index]);
+        accounts.idle(*waiter, *stage, idle);
+        for (culprit, time) in places.culprits.iter().zip(shares) {
+            accounts.charge(*waiter, *stage, *culprit, time);
+        }
+    }
+}
+
+/// Which place each service has: the culprits that were served most have one each.
+struct Places {
+    of_service: Vec<u8>,
+    culprits: Vec<Culprit>,
+}
+
+impl Places {
+    fn of(services: &[Service], from: u64, to: u64) -> Places {
+        let mut found = Found::default();
+        let of_service: Vec<u32> = services
+            .iter()
+            .map(|service| {
+                let time = service.to.min(to).saturating_sub(service.from.max(from));
+                found.add(service.culprit, time.saturating_mul(u64::from(service.units)))
+            })
+            .collect();
+        let named = found.largest(WITH_FILES);
+        let mut rest = Found::default();
+        let coarser: Vec<Option<u32>> = (0..found.sums.len())
+            .map(|index| {
+                let (culprit, time) = found.sums[index];
+                named[index].is_none().then(|| rest.add(culprit.coarser(), time))
+            })
+            .collect();
+        let lumped = rest.largest(WITHOUT_FILES);
+        let mut culprits: Vec<Culprit> = found.kept(&named);
+        let with_files = culprits.len() as u8;
+        culprits.extend(rest.kept(&lumped));
+        let last = culprits.len() as u8;
+        if lumped.contains(&None) {
+            culprits.push(Culprit::FURTHER);
+        }
+        let place = |index: u32| -> u8 {
+            let index = index as usize;
+            match (named[index], coarser[index]) {
+                (Some(place), _) => place,
+                (None, Some(coarse)) => {
+                    lumped[coarse as usize].map_or(last, |place| with_files + place)
+                }
+                (None, None) => last,
+            }
+        };
+        Places { of_service: of_service.into_iter().map(place).collect(), culprits }
+    }
+}
+
+/// Culprits in the order of first sight, and for how long they were served.
+#[derive(Default)]
+struct Found {
+    index: FxHashMap<Culprit, u32>,
+    sums: Vec<(Culprit, u64)>,
+    latest: u32,
+}
+
+impl Found {
+    #[inline]
+    fn add(&mut self, culprit: Culprit, time: u64) -> u32 {
+        let is_latest = self.sums.get(self.latest as usize).is_some_and(|it| it.0 == culprit);
+        if !is_latest {
+            let sums = &mut self.sums;
+            self.latest = *self.index.entry(culprit).or_insert_with(|| {
+                sums.push((culprit, 0));
+                sums.len() as u32 - 1
+            });
+        }
+        if let Some((_, sum)) = self.sums.get_mut(self.latest as usize) {
+            *sum = sum.saturating_add(time);
+        }
+        self.latest
+    }
+
+    /// The places of the `most` with the longest time, by index; of equal ones, the earlier.
+    fn largest(&self, most: usize) -> Vec<Option<u8>> {
+        let mut order: Vec<usize> = (0..self.sums.len()).collect();
+        order.sort_by_key(|index| std::cmp::Reverse(self.sums[*index].1));
+        let mut places = vec![None; self.sums.len()];
+        for (place, index) in order.into_iter().take(most).enumerate() {
+            places[index] = Some(place as u8);
+        }
+        places
+    }
+
+    /// The culprits that have a place, in the order of the places.
+    fn kept(&self, places: &[Option<u8>]) -> Vec<Culprit> {
+        let placed = self.sums.iter().zip(places);
+        let mut kept: Vec<(u8, Culprit)> =
+            placed.filter_map(|((culprit, _), place)| Some(((*place)?, *culprit))).collect();
+        kept.sort_unstable_by_key(|(place, _)| *place);
+        kept.into_iter().map(|(_, culprit)| culprit).collect()
+    }
+}
+
+/// A time at which something begins or ends, in one word that sorts by time: 46 bits of nanoseconds
+/// (19 hours) and then what it is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Edge(u64);
+
+impl Edge {
+    const TIME_SHIFT: u32 = 18;
+    const WAITER: u64 = 1 << 17;
+    const END: u64 = 1 << 16;
+    const UNITS_SHIFT: u32 = 10;
+    const PLACE: u64 = (1 << Self::UNITS_SHIFT) - 1;
+    /// Later times are all the same.
+    const LATEST: u64 = (1 << (64 - Self::TIME_SHIFT)) - 1;
+
+    fn new(time: u64, what: u64, is_end: bool) -> Edge {
+        let end = if is_end { Self::END } else { 0 };
+        Edge(time.min(Self::LATEST) << Self::TIME_SHIFT | what | end)
+    }
+
+    #[inline]
+    fn service(time: u64, units: u16, place: usize, is_end: bool) -> Edge {
+        Edge::new(time, u64::from(units) << Self::UNITS_SHIFT | place as u64, is_end)
+    }
+
+    fn waiter(time: u64, waiter: usize, is_end: bool) -> Edge {
+        Edge::new(time, Self::WAITER | waiter as u64, is_end)
+    }
+}
+
+/// The curves, up to the latest edge.
+struct Integral {
+    latest: u64,
+    /// Units of all requests that are served.
+    served: u64,
+    /// Nanoseconds for each unit that is served.
+    per_unit: f64,
+    idle_ns: u64,
+    units: [f64; PLACES],
+    /// What makes `units * per_unit` a place's curve.
+    offsets: [f64; PLACES],
+    used: usize,
+    /// What each waiter is charged with, of each place.
+    charges: Vec<[f64; PLACES]>,
+    /// What each waiter waited while nobody was served; wraps until all its intervals have ended.
+    idle: Vec<u64>,
+}
+
+impl Integral {
+    fn new(used: usize, waiters: usize) -> Integral {
+        Integral {
+            latest: 0,
+            served: 0,
+            per_unit: 0.0,
+            idle_ns: 0,
+            units: [0.0; PLACES],
+            offsets: [0.0; PLACES],
+            used,
+            charges: vec![[0.0; PLACES]; waiters],
+            idle: vec![0; waiters],
+        }
+    }
+
+    #[inline]
+    fn step(&mut self, Edge(edge): Edge) {
+        let time = edge >> Edge::TIME_SHIFT;
+        let passed = time - self.latest;
+        if passed > 0 {
+            self.latest = time;
+            match self.served {
+                0 => self.idle_ns += passed,
+                served => self.per_unit += passed as f64 / served as f64,
+            }
+        }
+        let (place, is_end) = ((edge & Edge::PLACE) as usize, edge & Edge::END != 0);
+        if edge & Edge::WAITER != 0 {
+            self.wait(place, is_end);
+        } else {
+            let units = (edge & (Edge::END - 1)) >> Edge::UNITS_SHIFT;
+            self.serve(place, units, is_end);
+        }
+    }
+
+    #[inline]
+    fn serve(&mut self, place: usize, units: u64, is_end: bool) {
+        let change = if is_end { -(units as f64) } else { units as f64 };
+        self.served = if is_end { self.served - units } else { self.served + units };
+        if let (Some(own), Some(offset)) = (self.units.get_mut(place), self.offsets.get_mut(place))
+        {
+            *own += change;
+            *offset -= change * self.per_unit;
+        }
+    }
+
+    #[inline]
+    fn wait(&mut self, waiter: usize, is_end: bool) {
+        let sign = if is_end { 1.0 } else { -1.0 };
+        if let Some(charges) = self.charges.get_mut(waiter) {
+            let curves = self.units.iter().zip(&self.offsets);
+            for (charge, (units, offset)) in charges.iter_mut().zip(curves).take(self.used) {
+                *charge += sign * (units * self.per_unit + offset);
+            }
+        }
+        if let Some(idle) = self.idle.get_mut(waiter) {
+            let change = if is_end { self.idle_ns } else { self.idle_ns.wrapping_neg() };
+            *idle = idle.wrapping_add(change);
+        }
+    }
+
+    /// What a waiter that waited for `total` nanoseconds is charged with by place, and the time in which
+    /// nobody was served: together the total, to the nanosecond.
+    fn shares_of(&self, waiter: usize, total: u64) -> (Vec<u64>, u64) {
+        let idle = self.idle.get(waiter).map_or(total, |idle| (*idle).min(total));
+        let charges = self.charges.get(waiter).map_or(&[][..], |charges| &charges[..self.used]);
+        let mut shares: Vec<u64> =
+            charges.iter().map(|time| time.round().max(0.0) as u64).collect();
+        let (sum, busy) = (shares.iter().copied().fold(0, u64::saturating_add), total - idle);
+        // Rounding leaves some nanoseconds, which the largest share does not notice.
+        let largest = shares.iter_mut().max();
+        match largest
+            .and_then(|largest| Some((largest.saturating_add(busy).checked_sub(sum)?, largest)))
+        {
+            Some((whole, largest)) => *largest = whole,
+            None => return (vec![0; shares.len()], total),
+        }
+        (shares, idle)
+    }
+}
+
+/// A whole request's units fit into an edge.
+const _: () = assert!(UNITS < 1 << 6);

@@ -1,0 +1,191 @@
+//! What one device did lately. Requests come in the order in which they complete, so that one that was
+//! issued long ago may come late: they are kept until there are many, and the older half is settled.
+//!
+//! Who waits or is served beyond that is charged from the mean of the stretch that was settled: an
+//! estimate.
+
+use super::accounts::Accounts;
+use super::culprit::{self, Culprit};
+use super::sweep::{Interval, Service, sweep};
+use crate::analysis::waits::split::Span;
+use crate::model::{Request, RequestPart};
+use rustc_hash::FxHashMap;
+
+/// Settled stretches of which the mean is kept; the older ones are joined.
+const PAST: usize = 64;
+/// Culprits of a settled stretch that are kept.
+const PAST_CULPRITS: usize = 16;
+/// Intervals that are kept for each request that is kept, before they are settled early.
+const MOST_INTERVALS: usize = 1 << 18;
+
+/// A stretch that was settled: who was served in it.
+#[derive(Clone, Debug)]
+struct Past {
+    from: u64,
+    to: u64,
+    /// Time that their requests were at the device.
+    culprits: Vec<(Culprit, u64)>,
+}
+
+/// The latest time of one device.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Window {
+    services: Vec<Service>,
+    intervals: Vec<Interval>,
+    /// Until when all is settled.
+    settled_ns: u64,
+    past: Vec<Past>,
+}
+
+impl Window {
+    /// How many services are kept.
+    pub fn len(&self) -> usize {
+        self.services.len()
+    }
+
+    /// Notes that a request was at the device; answers how many services it adds.
+    #[inline]
+    pub fn serve(&mut self, request: &Request, parts: &[RequestPart], span: Span) -> usize {
+        let before = self.services.len();
+        let from = if span.issued_ns == 0 { span.queued_ns } else { span.issued_ns };
+        let to = if span.completed_ns == 0 { u64::MAX } else { span.completed_ns };
+        culprit::split(request, parts, |culprit, units| {
+            self.services.push(Service { from, to: to.max(from), units, culprit });
+        });
+        self.services.len() - before
+    }
+
+    /// Notes that somebody waited for the device.
+    pub fn wait(&mut self, interval: Interval, accounts: &mut Accounts) {
+        let early = Interval { to: interval.to.min(self.settled_ns), ..interval };
+        if early.from < early.to {
+            self.estimate(early, accounts);
+        }
+        let from = interval.from.max(self.settled_ns);
+        if from < interval.to {
+            self.intervals.push(Interval { from, ..interval });
+        }
+        if self.intervals.len() > MOST_INTERVALS {
+            self.settle_older(accounts);
+        }
+    }
+
+    /// Settles until the middle of what is kept.
+    pub fn settle_older(&mut self, accounts: &mut Accounts) {
+        let ends = self.services.iter().map(|service| service.to);
+        let mut ends: Vec<u64> = ends.filter(|end| *end < u64::MAX).collect();
+        let middle = ends.len() / 2;
+        if ends.len() < self.services.len() / 2 || ends.is_empty() {
+            // More open requests than any device has: what they say is not worth its memory.
+            self.services.truncate(self.services.len() / 2);
+            for Interval { from, to, waiter, stage } in self.intervals.drain(..) {
+                accounts.unknown(waiter, stage, to - from);
+            }
+            return;
+        }
+        let (_, until, _) = ends.select_nth_unstable(middle);
+        let until = (*until).max(self.settled_ns);
+        // Those that wait longer are not all known yet: a live watch and its recording must agree.
+        let (ended, waiting): (Vec<Interval>, Vec<Interval>) =
+            self.intervals.drain(..).partition(|interval| interval.to <= until);
+        sweep(&self.services, &ended, accounts);
+        self.keep_past(until);
+        self.services.retain(|service| service.to > until);
+        self.settled_ns = until;
+        for interval in waiting {
+            self.wait(interval, accounts);
+        }
+    }
+
+    /// Settles everything; what has not completed was at the device until `end_ns`.
+    pub fn settle_all(&mut self, end_ns: u64, accounts: &mut Accounts) {
+        for service in self.services.iter_mut().filter(|service| service.to == u64::MAX) {
+            service.to = end_ns.max(service.from);
+        }
+        sweep(&self.services, &self.intervals, accounts);
+        self.services.clear();
+        self.intervals.clear();
+    }
+
+    /// Keeps who was served until `until`.
+    fn keep_past(&mut self, until: u64) {
+        let from = self.settled_ns;
+        let begun = self.services.iter().map(|service| service.from).min().unwrap_or(until);
+        let from = from.max(begun);
+        let time = |service: &Service| {
+            let time = service.to.min(until).saturating_sub(service.from.max(from));
+            (service.culprit, time.saturating_mul(u64::from(service.units)))
+        };
+        let culprits = self.services.iter().map(time).filter(|(_, time)| *time > 0).collect();
+        let mut past = Past { from, to: until, culprits };
+        past.shorten();
+        self.past.push(past);
+        if self.past.len() > PAST {
+            self.join_past();
+        }
+    }
+
+    /// Joins neighbours in the older half.
+    fn join_past(&mut self) {
+        let newer = self.past.split_off(PAST / 2);
+        let mut older = std::mem::take(&mut self.past).into_iter();
+        while let Some(mut first) = older.next() {
+            if let Some(second) = older.next() {
+                first.to = second.to;
+                first.culprits.extend(second.culprits);
+                first.shorten();
+            }
+            self.past.push(first);
+        }
+        self.past.extend(newer);
+    }
+
+    /// Charges an interval that is settled already by the means of the stretches that it lies in.
+    fn estimate(&self, interval: Interval, accounts: &mut Accounts) {
+        let mut charged = 0;
+        for past in &self.past {
+            let time = interval.to.min(past.to).saturating_sub(interval.from.max(past.from));
+            if time > 0 {
+                past.charge(interval, time, accounts);
+                charged += time;
+            }
+        }
+        let rest = (interval.to - interval.from).saturating_sub(charged);
+        accounts.idle(interval.waiter, interval.stage, rest);
+    }
+}
+
+impl Past {
+    /// Makes one of each culprit, and of those beyond the largest.
+    fn shorten(&mut self) {
+        let mut index: FxHashMap<Culprit, usize> = FxHashMap::default();
+        let mut sums: Vec<(Culprit, u64)> = Vec::new();
+        for (culprit, time) in self.culprits.drain(..) {
+            let slot = *index.entry(culprit).or_insert(sums.len());
+            match sums.get_mut(slot) {
+                Some((_, sum)) => *sum = sum.saturating_add(time),
+                None => sums.push((culprit, time)),
+            }
+        }
+        sums.sort_by_key(|(_, time)| std::cmp::Reverse(*time));
+        let rest = sums.split_off(PAST_CULPRITS.min(sums.len()));
+        let rest: u64 = rest.iter().map(|(_, time)| *time).fold(0, u64::saturating_add);
+        if rest > 0 {
+            sums.push((Culprit::FURTHER, rest));
+        }
+        self.culprits = sums;
+    }
+
+    /// Charges `time` of an interval in proportion to how long each was at the device.
+    fn charge(&self, interval: Interval, time: u64, accounts: &mut Accounts) {
+        let whole: u128 = self.culprits.iter().map(|(_, sum)| u128::from(*sum)).sum();
+        let (mut sum, mut done) = (0_u128, 0);
+        for (culprit, part) in &self.culprits {
+            sum += u128::from(*part);
+            let until = (u128::from(time) * sum / whole.max(1)) as u64;
+            accounts.charge(interval.waiter, interval.stage, *culprit, until - done);
+            done = until;
+        }
+        accounts.idle(interval.waiter, interval.stage, time - done);
+    }
+}
