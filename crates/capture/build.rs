@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 /// The probe groups: `src/probes/NAME/NAME.bpf.c` becomes `NAME.bpf.o`.
-const GROUPS: &[&str] = &["block", "writeback", "events", "snapshot", "wait"];
+const GROUPS: &[&str] = &["block", "writeback", "events", "snapshot", "wait", "file"];
 
 fn main() -> Result<(), Box<dyn Error>> {
     let out = PathBuf::from(env::var("OUT_DIR")?);
@@ -64,7 +64,7 @@ fn generate_wire(out: &Path) -> Result<(), Box<dyn Error>> {
     bindgen::Builder::default()
         .header("bpf/wire.h")
         .allowlist_type("wire_.*")
-        .allowlist_var("WIRE_.*|COUNT_.*|WAIT_.*|END_IO_.*|FOUND_.*|REQUEST_.*|EVENT_.*")
+        .allowlist_var("WIRE_.*|COUNT_.*|WAIT_.*|END_IO_.*|FOUND_.*|REQUEST_.*|EVENT_.*|USE_.*|SHAPE_.*|TIME_.*|URING_.*")
         .constified_enum("wire_.*")
         .prepend_enum_name(false)
         .derive_default(false)

@@ -99,6 +99,9 @@ pub struct Watch {
     /// Leave out where threads waited
     #[arg(long)]
     pub no_waits: bool,
+    /// Leave out what programs do with files
+    #[arg(long)]
+    pub no_files: bool,
     /// What to keep.
     #[command(flatten)]
     pub only: Only,
@@ -176,6 +179,9 @@ pub struct Record {
     /// Leave out where threads waited
     #[arg(long)]
     pub no_waits: bool,
+    /// Leave out what programs do with files
+    #[arg(long)]
+    pub no_files: bool,
     /// What to keep.
     #[command(flatten)]
     pub only: Only,

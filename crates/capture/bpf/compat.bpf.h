@@ -264,6 +264,43 @@ static __always_inline u64 frame_pointer_of(struct pt_regs *regs)
 	return READ(regs, regs[29]);
 }
 
+/*
+ * An argument of the system call that a task leaves; `place` counts from 0 and is a constant. What
+ * was in the first register of arm64 is kept aside: the result stands there.
+ */
+static __always_inline u64 argument_of(struct pt_regs *regs, u32 place)
+{
+	if (!bpf_core_field_exists(regs->di))
+		return place == 0 ? READ(regs, orig_x0) : READ(regs, regs[place]);
+	switch (place) {
+	case 0:
+		return READ(regs, di);
+	case 1:
+		return READ(regs, si);
+	case 2:
+		return READ(regs, dx);
+	default:
+		return READ(regs, r10);
+	}
+}
+
+/* Whether the task's system calls have the numbers of 32-bit programs. */
+static __always_inline bool is_compat(struct task_struct *task)
+{
+	/* TS_COMPAT of x86, TIF_32BIT of arm64. */
+	if (bpf_core_field_exists(task->thread_info.status))
+		return READ(task, thread_info.status) & 2;
+	return READ(task, thread_info.flags) & (1UL << 22);
+}
+
+/* req->task became req->tctx->task: b6f58a3f4aa8, 6.13. */
+static __always_inline struct task_struct *uring_task(struct io_kiocb *request)
+{
+	if (bpf_core_field_exists(request->task))
+		return READ(request, task);
+	return READ(READ(request, tctx), task);
+}
+
 /* task->state became task->__state: 2f064a59a11f, 5.14. */
 static __always_inline u32 task_state(struct task_struct *task)
 {

@@ -48,6 +48,7 @@ enum room_level {
 	ROOM_SUBMIT,
 	ROOM_COMPLETE,
 	ROOM_DIRTY,
+	ROOM_CALL,
 	ROOM_LEVELS,
 };
 
@@ -60,6 +61,8 @@ union room {
 	struct wire_stack stack;
 	struct wire_sleeper sleeper;
 	struct wire_napper napper;
+	struct wire_call call;
+	struct wire_directory directory;
 	struct {
 		struct wire_request request;
 		struct wire_part more[WIRE_MAX_PARTS];

@@ -164,6 +164,11 @@ struct files_struct {
 	struct fdtable *fdt;
 };
 
+struct fs_struct {
+	struct path root;
+	struct path pwd;
+};
+
 struct kiocb {
 	struct file *ki_filp;
 	s64 ki_pos;
@@ -291,9 +296,16 @@ struct pt_regs {
 	u64 regs[31];
 	u64 pc;
 	unsigned long sp; /* both */
+	u64 orig_x0;	  /* arm64 */
+};
+
+struct thread_info {
+	u32 status; /* x86 */
+	unsigned long flags;
 };
 
 struct task_struct {
+	struct thread_info thread_info;
 	void *stack;
 	unsigned int __state; /* 5.14 and later */
 	long state;
@@ -310,6 +322,22 @@ struct task_struct {
 	char comm[16];
 	struct css_set *cgroups;
 	struct files_struct *files;
+	struct fs_struct *fs;
+};
+
+struct io_uring_task {
+	struct task_struct *task;
+};
+
+struct io_uring_cqe {
+	s32 res;
+};
+
+struct io_kiocb {
+	struct file *file;
+	u8 opcode;
+	struct io_uring_task *tctx; /* 6.13 and later */
+	struct task_struct *task;   /* before */
 };
 
 struct seq_file {

@@ -21,6 +21,8 @@
 #define WIRE_PLACES	   65536 /* threads that are told apart by the low bits of their number */
 #define WIRE_CALLS	   512	 /* system calls that are told apart */
 #define WIRE_MAX_DEVICES   16	 /* devices that a watch can be limited to */
+#define WIRE_PATH_LEN	   4096	 /* bytes of a path as a program gave it */
+#define WIRE_URING_CODES   256	 /* io_uring's operations: all that fit in their byte */
 
 /* The kind stands first in every record. */
 enum wire_kind {
@@ -32,6 +34,8 @@ enum wire_kind {
 	WIRE_STACK,
 	WIRE_EVENT,
 	WIRE_WAIT,
+	WIRE_DIRECTORY,
+	WIRE_CALL,
 };
 
 /* What BPF programs count on their own; user space reads the sums at the end. */
@@ -50,6 +54,10 @@ enum wire_counter {
 	COUNT_WAIT_STACKS,	 /* waits whose stack could not be kept */
 	COUNT_CHAINS_SKIPPED,	 /* waits for other threads beyond those told a second */
 	COUNT_DIRTIERS_LUMPED,	 /* dirtied pages charged to "others" of an inode */
+	COUNT_USES_FULL,	 /* calls on files beyond those told apart in a second */
+	COUNT_USES_COMPAT,	 /* calls of 32-bit programs, which have numbers of their own */
+	COUNT_RING_FULL_CALL,	 /* single calls that found no room in the ring */
+	COUNT_CALLS_LEFT_OUT,	 /* single calls beyond those sent in a second */
 	COUNT_COUNTERS,
 };
 
@@ -142,7 +150,56 @@ struct wire_settings {
 	unsigned char rq_events_have_queue;  /* the first argument of request events is the queue */
 	unsigned char bio_events_have_queue; /* the same of bio events */
 	unsigned char user_stacks;
-	unsigned char more_padding[5];
+	unsigned char uring_result; /* enum wire_uring_result */
+	unsigned char each_open;    /* every open is sent, not only counted */
+	unsigned char more_padding[3];
+	unsigned int calls_per_second; /* single calls sent, on each CPU */
+	unsigned int last_padding;
+	/* What each system call does to files: enum wire_use_kind | enum wire_shape. */
+	unsigned char call_uses[WIRE_CALLS];
+	unsigned char uring_uses[WIRE_URING_CODES];
+};
+
+/* How a process uses a file: the place of each count in `wire_use.calls`. */
+enum wire_use_kind {
+	USE_NONE,
+	USE_READ,
+	USE_WRITE,
+	USE_FSYNC,
+	USE_OPEN,
+	USE_STAT,
+	USE_SCAN,
+	USE_UNLINK,
+	USE_RENAME,
+	/* No calls of their own: */
+	USE_CREATE, /* opens that made the file */
+	USE_FAILED, /* calls that failed; they count nowhere else */
+	USE_FAULT,  /* page faults on a mapping of it */
+	USE_TIMED,  /* calls whose time is known */
+	USE_KINDS = 16,
+};
+
+/* Where a call's arguments say which file it is about. */
+enum wire_shape {
+	SHAPE_FD = 0,	    /* the first is a descriptor */
+	SHAPE_PATH = 16,    /* the first is a path */
+	SHAPE_PATH_AT = 32, /* a directory's descriptor and a path */
+	SHAPE_TWO_PATHS = 48,
+	SHAPE_TWO_AT = 64,  /* a directory's descriptor and a path, twice */
+	SHAPE_SEND = 80,    /* written to the first descriptor, read from the second */
+	SHAPE_COPY = 96,    /* read from the first, written to the third */
+	SHAPE_SUBMIT = 112, /* the third is an array of iocbs */
+	SHAPE_MASK = 0xf0,
+};
+
+/* Times of calls are added up in groups. */
+enum wire_use_time { TIME_READ, TIME_WRITE, TIME_FSYNC, TIME_OTHER, TIME_GROUPS };
+
+/* How this kernel tells the result of an io_uring request. */
+enum wire_uring_result {
+	URING_UNKNOWN,	/* without the request (until 5.16) */
+	URING_ARGUMENT, /* as an argument */
+	URING_CQE,	/* in the completion entry (from 6.13 on) */
 };
 
 /* Flags of a request. */
@@ -283,6 +340,54 @@ struct wire_napper {
 	unsigned long long instruction;
 	unsigned long long stack_pointer;
 	unsigned long long frame_pointer;
+};
+
+/* What one process did with one file, or with what lies in one directory, since the last look. */
+struct wire_use {
+	struct wire_inode inode;  /* address 0: a place instead */
+	unsigned long long place; /* which wire_directory; 0 where there is none either */
+	unsigned long long first_ns;
+	unsigned long long created_ns; /* when an open made it; 0: none did */
+	unsigned long long read_bytes;
+	unsigned long long write_bytes;
+	unsigned long long fault_bytes;
+	unsigned long long times[TIME_GROUPS]; /* ns within calls whose time is known */
+	unsigned int calls[USE_KINDS];
+	unsigned int tgid;
+	unsigned int padding;
+};
+
+/* What user space tells the programs of files while they run. */
+struct wire_control {
+	unsigned int second_table; /* which table is being filled */
+	unsigned int timed;	   /* whether calls are seen when they begin, too */
+};
+
+/* A directory as a program named it: `text` from `base` on. Sent when first seen. */
+struct wire_directory {
+	unsigned int kind;
+	unsigned int bytes; /* of `text` */
+	unsigned long long place;
+	struct wire_inode base; /* the root, working or given directory */
+	char text[WIRE_PATH_LEN];
+};
+
+/* A single call that names a file. */
+struct wire_call {
+	unsigned int kind;
+	unsigned int use; /* enum wire_use_kind */
+	unsigned int tgid;
+	unsigned int tid;
+	unsigned long long time_ns;
+	unsigned long long duration_ns; /* 0: not known */
+	struct wire_inode inode;	/* of an open that succeeded; address 0: none */
+	struct wire_inode base;
+	unsigned long long place; /* whose sums hold it too; 0: none */
+	int result;
+	unsigned int flags;  /* of an open, as the program gave them */
+	unsigned int second; /* of two paths the second */
+	unsigned int bytes;  /* of `text` */
+	char text[WIRE_PATH_LEN];
 };
 
 /* The request that a CPU completed last. */

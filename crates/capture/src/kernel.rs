@@ -21,10 +21,24 @@ pub struct Facts {
     pub status_is_blk_status: bool,
     /// Where the kernel's flags of a request stand.
     pub operations: Operations,
+    /// How the kernel tells the result of an io_uring request.
+    pub uring_result: UringResult,
     /// Bytes of a page.
     pub page_size: u32,
     /// Addresses of the functions that end bios, by their place in the wire's list.
     pub end_io: Vec<u64>,
+}
+
+/// What `io_uring_complete` carries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum UringResult {
+    /// The result without its request (until 5.16): nobody knows of which file.
+    #[default]
+    Alone,
+    /// The request, and the result as an argument.
+    Argument,
+    /// The request, and its completion entry (from 6.13 on).
+    Entry,
 }
 
 /// The kernel's numbers for operations and flags of a request.
@@ -61,6 +75,7 @@ pub fn probe(tracepoints: &[&'static str], symbols: &KernelSymbols) -> Result<Fa
         bio_events_have_queue: first_is_queue("block_bio_queue"),
         status_is_blk_status: status_is_blk_status(&btf),
         operations: operations(&btf),
+        uring_result: uring_result(&btf),
         page_size: rustix::param::page_size() as u32,
         end_io: symbols.end_io().to_vec(),
     })
@@ -93,6 +108,16 @@ fn status_is_blk_status(btf: &Btf<'_>) -> bool {
             })
         })
         .is_some_and(|name| name == "blk_status_t")
+}
+
+fn uring_result(btf: &Btf<'_>) -> UringResult {
+    let arguments = tracepoint_arguments(btf, "io_uring_complete");
+    match arguments.get(2) {
+        Some(Some(name)) if name == "io_uring_cqe" => UringResult::Entry,
+        // Context, request, number, result, flags and two more.
+        _ if arguments.len() >= 7 => UringResult::Argument,
+        _ => UringResult::Alone,
+    }
 }
 
 fn operations(btf: &Btf<'_>) -> Operations {

@@ -9,6 +9,7 @@
 //! | [`session`] | load, attach, read the ring, count what was lost |
 //! | [`snapshot`] | what is there already when a watch begins, and still when it ends |
 //! | [`standing`] | threads that sleep for others when a watch ends, and for whom |
+//! | [`uses`] | what programs do with files: which calls, and the tables in the kernel |
 //! | [`decode`] | wire records become the model's nouns |
 //! | [`host`] | devices, mounts, settings, users, as /proc and /sys tell them |
 //! | [`survey`] | what this machine lets iowhy see |
@@ -31,6 +32,7 @@ pub mod snapshot;
 pub mod standing;
 pub mod survey;
 pub mod symbols;
+pub mod uses;
 mod wire;
 
 pub use error::Error;

@@ -12,6 +12,7 @@ use crate::session::{END_NOT_SEEN, Session};
 use crate::snapshot::{self, InFlight, LookedAt, Writers};
 use crate::standing::{self, Standing};
 use crate::symbols::KernelSymbols;
+use crate::uses::Tables;
 use iowhy_core::model::environment::Device;
 use iowhy_core::model::{Environment, Losses, Names};
 use iowhy_core::source::{Batch, Progress, Source};
@@ -34,6 +35,8 @@ pub struct Options {
     pub events: bool,
     /// Whether the waits of threads are wanted.
     pub waits: bool,
+    /// Whether what programs do with files is wanted.
+    pub files: bool,
 }
 
 /// A watch that is running, or that has ended and is being read to its end.
@@ -53,6 +56,8 @@ pub struct Live {
     asleep: Vec<Vec<u8>>,
     /// Who slept for others when it ended.
     standing: Vec<Standing>,
+    /// What programs do with files, where it is wanted.
+    tables: Option<Tables>,
     cpu_before_ns: u64,
 }
 
@@ -70,6 +75,7 @@ impl Live {
             user_stacks: true,
             events: options.events,
             waits: options.waits,
+            files: options.files,
         };
         let in_flight = InFlight::of(&wishes.devices, &environment.mounts);
         let facts = facts()?;
@@ -95,6 +101,7 @@ impl Live {
             ["wait_stacks", "wait_stacks_2"].iter().filter_map(|map| session.handle(map)).collect(),
             session.handle("wait_user_stacks"),
         );
+        let tables = options.files.then(|| Tables::begin(&session));
         let mut asleep = Vec::new();
         snapshot::sleepers(&session, |record| asleep.push(record.to_vec()));
         environment.limits = limits(&plan, &session, &facts, unlisted);
@@ -110,6 +117,7 @@ impl Live {
             at_end: LookedAt::default(),
             asleep,
             standing: Vec::new(),
+            tables,
             cpu_before_ns,
         })
     }
@@ -166,6 +174,15 @@ impl Live {
         self.session.read(RECORDS_AT_ONCE, |record| decoder.record(record, batch, names))
     }
 
+    /// What programs did with files, when it is time; the names that it refers to were read before.
+    fn drain_uses(&mut self, batch: &mut Batch, names: &mut Names) {
+        let (Some(tables), decoder) = (&mut self.tables, &mut self.decoder) else { return };
+        if tables.poll(&mut self.session, |used| decoder.add_use(used, names)) {
+            decoder.end_uses(batch, names);
+        }
+        self.environment.limits.append(&mut tables.limits);
+    }
+
     fn finish(&mut self, batch: &mut Batch, names: &mut Names) {
         let (decoder, at_end) = (&mut self.decoder, &self.at_end);
         decoder.waits.end_ns = self.environment.end_ns;
@@ -181,6 +198,10 @@ impl Live {
             decoder.wait(record, batch, names);
         });
         decoder.standing(std::mem::take(&mut self.standing), batch, names);
+        if let Some(tables) = &mut self.tables {
+            tables.finish(&self.session, |used| decoder.add_use(used, names));
+            decoder.end_uses(batch, names);
+        }
         let (place, meaning) = END_NOT_SEEN;
         self.environment.losses.add(place, unseen, meaning, true);
         self.decoder.losses(names, &mut self.environment.losses);
@@ -208,6 +229,9 @@ impl Source for Live {
         self.empty = read < RECORDS_AT_ONCE;
         if self.empty {
             self.seen_ns = now_ns;
+        }
+        if self.empty && !self.stopped {
+            self.drain_uses(batch, names);
         }
         if !self.stopped || read == RECORDS_AT_ONCE {
             return Ok(Progress::More);

@@ -14,6 +14,8 @@ pub enum Group {
     Events,
     /// Threads that wait.
     Wait,
+    /// What programs do with files.
+    File,
     /// What is there already when the watch begins: run by iowhy itself.
     Snapshot,
 }
@@ -125,6 +127,29 @@ pub const PROBES: &[Probe] = &[
         group: Group::Wait,
         ..look("list_nappers", "chains of waits that last until the watch ends")
     },
+    probe(
+        Group::File,
+        "on_call",
+        "sys_exit",
+        "opens, reads, writes, syncs and removals of files",
+        false,
+    ),
+    probe(Group::File, "on_call_begins", "sys_enter", "how long calls on files take", false),
+    probe(
+        Group::File,
+        "on_uring_complete",
+        "io_uring_complete",
+        "what io_uring does with files",
+        false,
+    ),
+    probe(Group::File, "on_file_fault", "mm_filemap_fault", "page faults on mapped files", false),
+    probe(
+        Group::File,
+        "on_file_mapped",
+        "mm_filemap_map_pages",
+        "mapped files whose pages are cached",
+        false,
+    ),
     look("look_in_flight", "requests that began before the watch and do not end in it"),
     look(
         "list_writers",
@@ -145,6 +170,8 @@ pub struct Wishes {
     pub events: bool,
     /// Whether the waits of threads are wanted.
     pub waits: bool,
+    /// Whether what programs do with files is wanted.
+    pub files: bool,
 }
 
 impl Wishes {
@@ -152,6 +179,7 @@ impl Wishes {
         match group {
             Group::Events => self.events,
             Group::Wait => self.waits,
+            Group::File => self.files,
             Group::Block | Group::Writeback | Group::Snapshot => true,
         }
     }
@@ -205,6 +233,7 @@ mod tests {
         user_stacks: false,
         events: true,
         waits: true,
+        files: true,
     };
 
     fn facts_without(missing: &[&str]) -> Facts {

@@ -5,8 +5,9 @@
 
 use crate::calls;
 use crate::error::Error;
-use crate::kernel::Facts;
+use crate::kernel::{Facts, UringResult};
 use crate::plan::{Group, Plan, Probe, Wishes};
+use crate::uses;
 use crate::wire;
 use iowhy_core::model::Losses;
 use libbpf_rs::{
@@ -38,6 +39,7 @@ fn object_of(group: Group) -> &'static [u8] {
         Group::Writeback => object!("writeback"),
         Group::Events => object!("events"),
         Group::Wait => object!("wait"),
+        Group::File => object!("file"),
         Group::Snapshot => object!("snapshot"),
     }
 }
@@ -167,6 +169,44 @@ impl Session {
         self.each_value("sleepers", each);
     }
 
+    /// Hands every entry of a map to `each`, and removes it.
+    pub fn take_values(&self, map: &str, mut each: impl FnMut(&[u8])) {
+        let Some(map) = self.map(map) else { return };
+        let Ok(entries) = map.lookup_and_delete_batch(1024, MapFlags::ANY, MapFlags::ANY) else {
+            return;
+        };
+        for (_, value) in entries {
+            each(&value);
+        }
+    }
+
+    /// The values of a map with one entry for each CPU.
+    pub fn each_cpu(&self, map: &str) -> Vec<Vec<u8>> {
+        let key = 0_u32.to_ne_bytes();
+        let values = self.map(map).and_then(|map| map.lookup_percpu(&key, MapFlags::ANY).ok()?);
+        values.unwrap_or_default()
+    }
+
+    /// Sets the only entry of a map.
+    pub fn set(&self, map: &str, value: &[u8]) {
+        if let Some(map) = self.map(map) {
+            // It fails only where the map is not the one it was made for.
+            let _same = map.update(&0_u32.to_ne_bytes(), value, MapFlags::ANY);
+        }
+    }
+
+    /// Detaches one program; whether it was attached.
+    pub fn detach_program(&mut self, program: &str) -> bool {
+        let before = self.links.len();
+        self.links.retain(|(probe, _)| probe.program != program);
+        self.links.len() < before
+    }
+
+    /// Whether the program is attached.
+    pub fn is_attached(&self, program: &str) -> bool {
+        self.links.iter().any(|(probe, _)| probe.program == program)
+    }
+
     fn each_value(&self, map: &str, mut each: impl FnMut(&[u8])) {
         let Some(map) = self.map(map) else { return };
         let Ok(entries) = map.lookup_batch(1024, MapFlags::ANY, MapFlags::ANY) else { return };
@@ -242,6 +282,9 @@ const NAP_NS: u64 = 1_000_000;
 
 /// Waits for threads that waited for storage, told a second on each CPU.
 const CHAINS_PER_SECOND: u32 = 5_000;
+/// Removals and renames of files that are told one by one, a second on each CPU; further ones are
+/// counted by directory.
+const CALLS_PER_SECOND: u32 = 5000;
 
 /// The place and the meaning of the loss of a request that ended unseen.
 pub const END_NOT_SEEN: (&str, &str) = ("ends", "requests whose end was not seen");
@@ -282,6 +325,30 @@ const COUNTERS: &[(wire::wire_counter, &str, &str, bool)] = &[
     (wire::COUNT_CHAIN_CUT, "merged", "requests of more bios than iowhy looks at", false),
     (wire::COUNT_PATH_CUT, "paths", "paths that are deeper or longer than iowhy reads", false),
     (
+        wire::COUNT_USES_FULL,
+        "uses",
+        "first calls on files beyond those that iowhy tells apart in a second",
+        false,
+    ),
+    (
+        wire::COUNT_USES_COMPAT,
+        "compat_calls",
+        "system calls of 32-bit programs, whose files iowhy does not follow",
+        false,
+    ),
+    (
+        wire::COUNT_RING_FULL_CALL,
+        "ring_calls",
+        "removals and renames of files that found no room in the ring",
+        false,
+    ),
+    (
+        wire::COUNT_CALLS_LEFT_OUT,
+        "calls",
+        "removals and renames counted by directory only: too many in a second",
+        false,
+    ),
+    (
         wire::COUNT_DIRTIERS_LUMPED,
         "dirtiers",
         "pages of files with more dirtiers than iowhy tells apart",
@@ -309,6 +376,13 @@ fn settings(facts: &Facts, wishes: &Wishes) -> Result<wire::wire_settings, Error
     if wishes.user_stacks {
         settings.wait_user_stacks_per_second = wishes.stacks_per_second;
     }
+    uses::mark(&mut settings);
+    settings.calls_per_second = CALLS_PER_SECOND;
+    settings.uring_result = match facts.uring_result {
+        UringResult::Alone => wire::URING_UNKNOWN,
+        UringResult::Argument => wire::URING_ARGUMENT,
+        UringResult::Entry => wire::URING_CQE,
+    } as u8;
     settings.user_stacks = u8::from(wishes.user_stacks);
     settings.rq_events_have_queue = u8::from(facts.rq_events_have_queue);
     settings.bio_events_have_queue = u8::from(facts.bio_events_have_queue);

@@ -131,6 +131,7 @@ fn probes(facts: &Facts) -> Vec<Item> {
         user_stacks: true,
         stacks_per_second: 1,
         waits: true,
+        files: true,
         ..Wishes::default()
     };
     let plan = Plan::new(facts, &wishes);

@@ -2,8 +2,8 @@
 //! everything behind it neither knows nor asks where they came from.
 
 use crate::model::{
-    Environment, Event, Names, Process, Request, RequestPart, Sample, Stack, Wait, WaitChain,
-    WaitRequest,
+    Environment, Event, FileActivity, Names, Process, Request, RequestPart, Sample, Stack, Wait,
+    WaitChain, WaitRequest,
 };
 
 /// Rows that arrived together. What a row refers to (a process, a stack) is in the same batch or
@@ -20,6 +20,8 @@ pub struct Batch {
     pub wait_requests: Vec<WaitRequest>,
     /// Threads that waited for threads that waited for storage.
     pub wait_chains: Vec<WaitChain>,
+    /// What processes did with files.
+    pub files: Vec<FileActivity>,
     /// Processes seen for the first time.
     pub processes: Vec<Process>,
     /// Stacks seen for the first time.
@@ -38,6 +40,7 @@ impl Batch {
         self.waits.clear();
         self.wait_requests.clear();
         self.wait_chains.clear();
+        self.files.clear();
         self.processes.clear();
         self.stacks.clear();
         self.samples.clear();
@@ -51,6 +54,7 @@ impl Batch {
             && self.waits.is_empty()
             && self.wait_requests.is_empty()
             && self.wait_chains.is_empty()
+            && self.files.is_empty()
             && self.processes.is_empty()
             && self.stacks.is_empty()
             && self.samples.is_empty()
@@ -69,7 +73,7 @@ impl Batch {
         })
     }
 
-    /// Keeps only the requests that `filter` keeps, with their parts, and the waits. Returns how many
+    /// Keeps only the requests that `filter` keeps, with their parts, the waits and what was done with files. Returns how many
     /// waits go because they do not tell what the filter asks for.
     pub fn retain(&mut self, filter: &crate::model::Filter, names: &Names) -> u64 {
         if filter.is_empty() {
@@ -101,6 +105,7 @@ impl Batch {
         for path in paths.filter(|path| filter.keeps_chain(path, names)) {
             self.wait_chains.extend_from_slice(path);
         }
+        self.files.retain(|file| filter.keeps_file(file, names));
         silent as u64
     }
 }
@@ -146,6 +151,7 @@ impl Source for Scripted {
             batch.waits.append(&mut next.waits);
             batch.wait_requests.append(&mut next.wait_requests);
             batch.wait_chains.append(&mut next.wait_chains);
+            batch.files.append(&mut next.files);
             batch.processes.append(&mut next.processes);
             batch.stacks.append(&mut next.stacks);
             batch.samples.append(&mut next.samples);

@@ -46,6 +46,7 @@ pub fn run(args: &Record) -> Result<(), Failure> {
         stacks_per_second: args.stacks,
         events: args.events,
         waits: !args.no_waits,
+        files: !args.no_files,
     };
     let filter = args.only.filter();
     let written = args.only.to_string();

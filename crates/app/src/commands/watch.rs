@@ -24,6 +24,7 @@ pub fn run(args: &Watch, show: &Show) -> Result<(), Failure> {
         stacks_per_second: args.stacks,
         events: false,
         waits: !args.no_waits,
+        files: !args.no_files,
     };
     let until = Until { time: Some(args.time), command: None };
     let filter = args.only.filter();

@@ -7,6 +7,7 @@
 //! | [`event`] | a single block event |
 //! | [`waits`] | a thread's wait, with what it waited for |
 //! | [`chains`] | a thread that waited for another that waited for storage |
+//! | [`uses`] | what a process did with a file |
 //! | [`operation`] | the kernel's operation and flags: operation, rwbs |
 //! | [`origin`] | why a request exists, and why a part has no file |
 //! | [`files`], [`tasks`], [`cgroups`], [`stacks`] | what requests refer to, kept when first seen |
@@ -23,6 +24,7 @@ pub mod origin;
 pub mod request;
 pub mod stacks;
 pub mod tasks;
+pub mod uses;
 pub mod waits;
 
 use crate::host::devices::{DeviceNames, uppers};
@@ -40,6 +42,7 @@ use operation::Operations;
 use rustc_hash::FxHashMap;
 use stacks::Stacks;
 use tasks::Tasks;
+use uses::Uses;
 use waits::Waits;
 use zerocopy::FromBytes;
 
@@ -67,6 +70,8 @@ pub struct Decoder {
     /// What is known of waits and of what ends them.
     pub waits: Waits,
     chains: Chains,
+    /// What programs do with files, until it is told.
+    pub uses: Uses,
     /// A hint at who dirtied what was dirty before the watch.
     pub writers: Writers,
 }
@@ -94,6 +99,7 @@ impl Decoder {
             start_ns: 0,
             waits: Waits::default(),
             chains: Chains::default(),
+            uses: Uses::default(),
             writers: Writers::default(),
         }
     }
@@ -112,6 +118,8 @@ impl Decoder {
             wire::WIRE_CGROUP => self.cgroups.add(bytes, names),
             wire::WIRE_EVENT => self.event(bytes, batch, names),
             wire::WIRE_WAIT => self.wait(bytes, batch, names),
+            wire::WIRE_DIRECTORY => self.add_place(bytes),
+            wire::WIRE_CALL => self.add_call(bytes),
             wire::WIRE_STACK => self.stacks.add(bytes, batch, names),
             _ => None,
         };
@@ -163,6 +171,7 @@ impl Decoder {
         self.waits.losses(losses);
         self.stacks.losses(losses);
         self.files.losses(losses);
+        self.uses.losses(losses);
     }
 }
 

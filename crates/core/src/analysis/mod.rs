@@ -14,6 +14,7 @@
 //! | [`stages`] | captures of single events: their stages, and btt's figures |
 //! | [`waits`] | where threads waited: classes of kernel functions, and the ledger |
 //! | `blame` | who made whom wait |
+//! | [`files`] | what processes did with files, folded into patterns |
 //! | `attribution`, `bounded`, `stacks` | who is charged, in how much memory |
 //! | `report`, `rows`, `tables`, `counters`, `settings` | from sums to the summary |
 //!
@@ -27,6 +28,7 @@ mod bounded;
 mod busy;
 mod counters;
 mod device;
+pub mod files;
 pub mod histograms;
 pub mod intervals;
 pub mod latency;

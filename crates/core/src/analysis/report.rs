@@ -31,6 +31,7 @@ pub(super) fn summary(
         ledger: all.waits.ledger(names),
         chains: all.chains.chains(names),
         blame: None,
+        activity: all.files.activity(names),
         devices,
         idle_devices,
         processes: rows.processes(),

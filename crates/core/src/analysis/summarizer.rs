@@ -5,6 +5,7 @@ use super::axes::Direction;
 use super::blame::Blame;
 use super::bounded::{Charge, Layer, Place};
 use super::device::{DeviceTally, Window};
+use super::files;
 use super::life::{Life, Stand};
 use super::report;
 use super::streams::{GroupKey, Streams, Subject};
@@ -33,6 +34,7 @@ pub struct Summarizer {
     pub(super) waits: Tally,
     pub(super) chains: chains::Tally,
     pub(super) blame: Blame,
+    pub(super) files: files::Tally,
     /// Numbers the requests in the order in which they are charged.
     sequence: u64,
     /// When the watch began, or 0 where its source knows only at the end.
@@ -55,6 +57,7 @@ impl Summarizer {
             waits: Tally::default(),
             chains: chains::Tally::default(),
             blame: Blame::default(),
+            files: files::Tally::default(),
             sequence: 0,
             start_ns: environment.start_ns,
             latest_ns: 0,
@@ -73,6 +76,7 @@ impl Summarizer {
         batch.waits.iter().for_each(|wait| self.waits.add(wait));
         batch.wait_chains.iter().for_each(|row| self.chains.add(row, names));
         self.blame.add_waits(batch);
+        batch.files.iter().for_each(|row| self.files.add(row, names));
         for (request, parts) in batch.requests_with_parts() {
             self.add_request(request, parts, names);
         }

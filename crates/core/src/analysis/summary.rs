@@ -8,6 +8,7 @@
 
 use super::axes::{ByDirection, ByInterval};
 pub use super::blame::report::{Behind, BlameShares, BlameSummary, BlamedCulprit, BlamedWaiter};
+pub use super::files::{Activity, ActivityRow};
 pub use super::usage::*;
 pub use super::waits::chains::{ChainRow, Chains, Step};
 pub use super::waits::ledger::{ClassRow, Ledger, ProcessLedger, Waiter};
@@ -42,6 +43,9 @@ pub struct Summary {
     pub containers: Table<ContainerRow>,
     /// Files.
     pub files: Table<FileRow>,
+    /// What processes did with files, whether it reached a device or not; `None` where the source
+    /// does not know.
+    pub activity: Option<Activity>,
     /// Why the requests exist.
     pub origins: Table<OriginRow>,
     /// Which functions asked for them, estimated from the stacks that were taken.

@@ -1,5 +1,6 @@
 //! Which requests the user wants to see. One definition for live watches and recordings.
 
+use super::file::FileActivity;
 use super::names::{Name, Names};
 use super::request::{Request, RequestPart};
 use super::wait::{Wait, WaitChain};
@@ -89,6 +90,23 @@ impl Filter {
             })
             && any_or_empty(&self.files, |wanted| {
                 text(last.file).is_some_and(|file| file.starts_with(wanted))
+            })
+    }
+
+    /// Whether what a process did with a file is kept. What asks for a kind of request keeps none.
+    pub fn keeps_file(&self, activity: &FileActivity, names: &Names) -> bool {
+        self.operations.is_empty()
+            && self.flags.is_empty()
+            && self.latency_ns == 0
+            && any_or_empty(&self.devices, |device| {
+                activity.device.is_some_and(|name| names.get(name) == device)
+            })
+            && any_or_empty(&self.processes, |wanted| {
+                is_named(wanted, Some(activity.pid), activity.process, names)
+            })
+            && any_or_empty(&self.cgroups, |wanted| is_within(wanted, activity.cgroup, names))
+            && any_or_empty(&self.files, |wanted| {
+                activity.file.is_some_and(|file| names.get(file).starts_with(wanted))
             })
     }
 }

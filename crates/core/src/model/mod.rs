@@ -6,6 +6,7 @@
 pub mod block;
 pub mod environment;
 pub mod event;
+pub mod file;
 pub mod filter;
 pub mod loss;
 pub mod names;
@@ -19,6 +20,7 @@ pub mod wait;
 pub use block::{Operation, Origin, Status};
 pub use environment::Environment;
 pub use event::Event;
+pub use file::FileActivity;
 pub use filter::Filter;
 pub use loss::Losses;
 pub use names::{Name, Names};

@@ -3,7 +3,7 @@
 
 use crate::model::table::{ColumnInfo, Columns, Table};
 use crate::model::{
-    Event, Process, Request, RequestPart, Sample, Stack, Wait, WaitChain, WaitRequest,
+    Event, FileActivity, Process, Request, RequestPart, Sample, Stack, Wait, WaitChain, WaitRequest,
 };
 use crate::source::Batch;
 
@@ -82,6 +82,7 @@ tables! {
     waits: Wait,
     wait_requests: WaitRequest,
     wait_chains: WaitChain,
+    files: FileActivity,
     samples: Sample,
     events: Event,
     stacks: Stack,

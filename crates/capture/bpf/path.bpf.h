@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: (MIT OR Apache-2.0) */
+/*
+ * Calls that name a file instead of holding it open. Where the kernel found nothing, or keeps
+ * nothing, there is only the text that the program gave: it is charged to its directory as the
+ * program named it, and removals and renames are sent one by one besides, as far as they are few.
+ */
+#ifndef IOWHY_PATH_H
+#define IOWHY_PATH_H
+
+#include "use.bpf.h"
+
+#define AT_FDCWD   (-100)
+#define LOOKED_AT  256 /* bytes of a path in which its directory is looked for */
+#define PLACE_BITS 9   /* of a place: how many bytes of the path the directory has */
+#define SECOND_NS  1000000000ULL
+
+SEEN_MAP(seen_places);
+
+/* A path as a call gives it. */
+struct naming {
+	u64 text;
+	int directory; /* a descriptor, or AT_FDCWD */
+	u32 kind;      /* enum wire_use_kind */
+	u32 second;    /* of two paths the second */
+};
+
+/* Single calls sent in the current second. */
+struct call_budget {
+	u64 second_ns;
+	u64 sent;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct call_budget);
+} call_budgets SEC(".maps");
+
+/* The hash of a path's directory, and in the low bits its length; 0: it has none. */
+__noinline u64 directory_of(u32 level)
+{
+	union room *room = room_of(level);
+	u64 hash = 0xcbf29ce484222325ULL, directory = 0;
+	u32 i;
+
+	if (!room)
+		return 0;
+	for (i = 0; i < LOOKED_AT; i++) {
+		u8 letter = room->call.text[i];
+
+		if (!letter)
+			break;
+		hash = (hash ^ letter) * 0x100000001b3ULL;
+		if (letter == '/')
+			directory = hash << PLACE_BITS | (i + 1);
+	}
+	return directory;
+}
+
+/* Where a path begins: the root for an absolute one, else the given or the working directory. */
+static __always_inline struct dentry *base_of(struct task_struct *task, int directory, char first)
+{
+	struct fs_struct *fs = READ(task, fs);
+	struct file *file;
+
+	if (first == '/')
+		return READ(fs, root.dentry);
+	if (directory == AT_FDCWD)
+		return READ(fs, pwd.dentry);
+	file = file_of(task, directory);
+	return file ? READ(file, f_path.dentry) : NULL;
+}
+
+static __always_inline bool may_send_call(u64 now)
+{
+	u32 zero = 0;
+	struct call_budget *budget = bpf_map_lookup_elem(&call_budgets, &zero);
+
+	if (!budget)
+		return false;
+	if (now - budget->second_ns >= SECOND_NS) {
+		budget->second_ns = now;
+		budget->sent = 0;
+	}
+	if (budget->sent >= settings.calls_per_second) {
+		count(COUNT_CALLS_LEFT_OUT);
+		return false;
+	}
+	budget->sent += 1;
+	return true;
+}
+
+/* Tells user space which directory a place is, once. The path stands in the room. */
+__noinline int see_place(u64 place, u32 bytes)
+{
+	union room *room = room_of(ROOM_CALL);
+	struct seen *slot = seen_slot(&seen_places, place);
+	struct wire_directory *record;
+	struct wire_inode base;
+
+	if (!room || is_seen(slot, place, bytes))
+		return 0;
+	base = room->call.base;
+	record = (void *)room_of(ROOM_SUBMIT);
+	if (!record)
+		return 0;
+	record->kind = WIRE_DIRECTORY;
+	record->bytes = bytes;
+	record->place = place;
+	record->base = base;
+	bpf_probe_read_kernel(record->text, LOOKED_AT, room->call.text);
+	if (emit(record,
+		 __builtin_offsetof(struct wire_directory, text) + (bytes & (LOOKED_AT * 2 - 1)),
+		 COUNT_RING_FULL_DETAIL))
+		mark_seen(slot, place, bytes);
+	return 0;
+}
+
+/* The task's entry for the directory that the path in the room names. */
+static __always_inline struct wire_use *use_of_place(struct wire_call *call, struct dentry *base,
+						     struct task_struct *task)
+{
+	u64 directory = directory_of(ROOM_CALL);
+	struct wire_use first = {};
+	struct wire_use *use;
+	struct use_key key;
+
+	first.place = directory ^ (call->base.address * 0x9e3779b97f4a7c15ULL);
+	first.place &= ~(1ULL << 63);
+	first.tgid = call->tgid;
+	key.what = first.place;
+	key.who = call->tgid;
+	call->place = first.place;
+	use = find_use(&key);
+	if (use)
+		return use;
+	see_file(call->base.address, number_of(base), ROOM_SUBMIT);
+	see_task(number_of(task), ROOM_SUBMIT);
+	see_place(first.place, directory & ((1 << PLACE_BITS) - 1));
+	return add_use(&key, &first);
+}
+
+static __always_inline bool is_sent(u32 kind, s64 result)
+{
+	if (kind == USE_OPEN)
+		return settings.each_open;
+	return (kind == USE_UNLINK || kind == USE_RENAME) && result >= 0;
+}
+
+/* Puts the path of a call together in the room; null where it cannot be read. */
+static __always_inline struct wire_call *read_call(struct naming *naming, struct task_struct *task,
+						   struct dentry **base)
+{
+	union room *room = room_of(ROOM_CALL);
+	struct wire_call *call;
+	long bytes;
+
+	if (!room)
+		return NULL;
+	call = &room->call;
+	bytes = bpf_probe_read_user_str(call->text, WIRE_PATH_LEN, (void *)naming->text);
+	if (bytes <= 0)
+		return NULL;
+	call->bytes = bytes - 1;
+	call->tgid = READ(task, tgid);
+	call->tid = READ(task, pid);
+	*base = base_of(task, naming->directory, call->text[0]);
+	if (!*base || !identify(READ(*base, d_inode), &call->base))
+		return NULL;
+	return call;
+}
+
+static __always_inline void send_call(struct wire_call *call, struct dentry *base,
+				      struct naming *naming, struct outcome *outcome)
+{
+	u64 now = bpf_ktime_get_ns(), size;
+
+	if (!may_send_call(now))
+		return;
+	see_file(call->base.address, number_of(base), ROOM_SUBMIT);
+	call->kind = WIRE_CALL;
+	call->use = naming->kind;
+	call->time_ns = now;
+	call->duration_ns = outcome->duration_ns;
+	call->result = outcome->result;
+	call->second = naming->second;
+	size = __builtin_offsetof(struct wire_call, text) + call->bytes;
+	emit(call, size & (ROOM_BYTES - 1), COUNT_RING_FULL_CALL);
+}
+
+#endif

@@ -1,0 +1,330 @@
+//! What processes did with files: the kernel's sums become rows, and single removals and renames
+//! tell which of the files that were made are gone.
+//!
+//! What does not belong here: when the kernel's tables are read (see [`crate::uses`]).
+
+use super::Decoder;
+use crate::wire::{self, wire_call, wire_directory, wire_inode, wire_use};
+use iowhy_core::analysis::files::fold;
+use iowhy_core::model::file::Counts;
+use iowhy_core::model::{FileActivity, Losses, Name, Names};
+use iowhy_core::source::Batch;
+use rustc_hash::FxHashMap;
+use zerocopy::FromBytes;
+
+/// Rows of one look at the tables; of more, the smaller ones are patterns.
+const MOST_ROWS: usize = 2000;
+/// Directories known by their place; of further ones the rows have no name.
+const MOST_PLACES: usize = 65_536;
+/// Single calls kept until the next look.
+const MOST_CALLS: usize = 65_536;
+/// Files that were made during the watch and are not gone yet.
+const MOST_CREATED: usize = 65_536;
+
+/// What is kept to make rows of.
+#[derive(Default)]
+pub struct Uses {
+    places: FxHashMap<u64, (wire_inode, String)>,
+    calls: Vec<Call>,
+    /// Calls of a process and place that were told one by one, and are in the place's sums too.
+    told: FxHashMap<(u32, u64), Told>,
+    created: FxHashMap<Name, Vec<u64>>,
+    rows: Vec<FileActivity>,
+    index: FxHashMap<(u32, Option<Name>), usize>,
+    refused: u64,
+}
+
+/// A removal or a rename.
+struct Call {
+    time_ns: u64,
+    use_kind: u32,
+    pid: u32,
+    tid: u32,
+    base: wire_inode,
+    second: bool,
+    text: String,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Told {
+    unlinks: u64,
+    renames: u64,
+}
+
+impl Uses {
+    /// Adds what was refused.
+    pub fn losses(&self, losses: &mut Losses) {
+        losses.add(
+            "file_details",
+            self.refused,
+            "directories, removals or new files beyond those that iowhy keeps",
+            false,
+        );
+    }
+
+    fn row(&mut self, pid: u32, file: Option<Name>, start_ns: u64) -> &mut FileActivity {
+        let place = *self.index.entry((pid, file)).or_insert(self.rows.len());
+        if place == self.rows.len() {
+            let row = FileActivity::of(start_ns, pid, &Counts::default());
+            self.rows.push(FileActivity { file, ..row });
+        }
+        &mut self.rows[place]
+    }
+
+    fn note_created(&mut self, path: Name, created_ns: u64) {
+        if self.created.len() >= MOST_CREATED && !self.created.contains_key(&path) {
+            self.refused += 1;
+            return;
+        }
+        self.created.entry(path).or_default().push(created_ns);
+    }
+
+    /// When the file was made that had this path at the time; it is gone then.
+    fn take_created(&mut self, path: Name, time_ns: u64) -> Option<u64> {
+        let known = self.created.get_mut(&path)?;
+        known.sort_unstable();
+        let before = known.partition_point(|created| *created <= time_ns);
+        let latest = known.drain(..before).next_back();
+        if known.is_empty() {
+            self.created.remove(&path);
+        }
+        latest
+    }
+}
+
+impl Decoder {
+    /// Adds a `wire_directory`.
+    pub(super) fn add_place(&mut self, bytes: &[u8]) -> Option<()> {
+        const HEAD: usize = std::mem::offset_of!(wire_directory, text);
+        let word = |at: usize| Some(u64::read_from_prefix(bytes.get(at..)?).ok()?.0);
+        let place = word(std::mem::offset_of!(wire_directory, place))?;
+        let base = bytes.get(std::mem::offset_of!(wire_directory, base)..)?;
+        let (base, _) = wire_inode::read_from_prefix(base).ok()?;
+        let (length, _) = u32::read_from_prefix(bytes.get(4..)?).ok()?;
+        let text = bytes.get(HEAD..HEAD + length as usize)?;
+        if self.uses.places.len() >= MOST_PLACES {
+            self.uses.refused += 1;
+            return Some(());
+        }
+        let text = String::from_utf8_lossy(text).into_owned();
+        self.uses.places.insert(place, (base, text));
+        Some(())
+    }
+
+    /// Adds a `wire_call`.
+    pub(super) fn add_call(&mut self, bytes: &[u8]) -> Option<()> {
+        const HEAD: usize = std::mem::offset_of!(wire_call, text);
+        let mut head = [0; size_of::<wire_call>()];
+        let given = bytes.len().min(head.len());
+        head.get_mut(..given)?.copy_from_slice(bytes.get(..given)?);
+        let call = wire_call::ref_from_bytes(&head).ok()?;
+        let text = bytes.get(HEAD..HEAD + call.bytes as usize)?;
+        if self.uses.calls.len() >= MOST_CALLS {
+            self.uses.refused += 1;
+            return Some(());
+        }
+        if call.second == 0 {
+            let told = self.uses.told.entry((call.tgid, call.place)).or_default();
+            told.unlinks += u64::from(call.use_ == wire::USE_UNLINK);
+            told.renames += u64::from(call.use_ == wire::USE_RENAME);
+        }
+        self.uses.calls.push(Call {
+            time_ns: call.time_ns,
+            use_kind: call.use_,
+            pid: call.tgid,
+            tid: call.tid,
+            base: call.base,
+            second: call.second != 0,
+            text: String::from_utf8_lossy(text).into_owned(),
+        });
+        Some(())
+    }
+
+    /// Takes what one process did with one file, or in one directory.
+    pub fn add_use(&mut self, used: &wire_use, names: &mut Names) {
+        let is_file = used.inode.address != 0;
+        let file = match (is_file, used.place) {
+            (true, _) => self.files.get(&used.inode).and_then(|file| file.path),
+            (false, 0) => None,
+            (false, place) => self.any_in(place, names),
+        };
+        let device = if is_file { used.inode.device } else { self.device_of_place(used.place) };
+        let device = self.devices.disk(device).map(|disk| names.intern(disk));
+        let mut counts = counts_of(used);
+        if !is_file && let Some(told) = self.uses.told.get_mut(&(used.tgid, used.place)) {
+            let both = Told {
+                unlinks: told.unlinks.min(counts.unlinks),
+                renames: told.renames.min(counts.renames),
+            };
+            counts.unlinks -= both.unlinks;
+            counts.renames -= both.renames;
+            told.unlinks -= both.unlinks;
+            told.renames -= both.renames;
+        }
+        if used.created_ns != 0
+            && let Some(path) = file
+        {
+            self.uses.note_created(path, used.created_ns);
+        }
+        if counts == Counts::default() {
+            return;
+        }
+        let row = self.uses.row(used.tgid, file, used.first_ns);
+        let mut all = row.counts();
+        all.add(&counts);
+        let same = FileActivity::of(row.start_ns.min(used.first_ns), row.pid, &all);
+        *row = FileActivity { file, device, ..same };
+        if is_file {
+            row.files = Some(1);
+            row.inode = Some(used.inode.number);
+            row.inode_device = Some(u64::from(used.inode.device));
+        }
+    }
+
+    /// What is asked for by name in a directory: `/dir/*`.
+    fn any_in(&self, place: u64, names: &mut Names) -> Option<Name> {
+        let (base, text) = self.uses.places.get(&place)?;
+        let directory = self.path_from(base, text, names)?;
+        Some(names.intern(&format!("{}/*", directory.trim_end_matches('/'))))
+    }
+
+    fn device_of_place(&self, place: u64) -> u32 {
+        self.uses.places.get(&place).map_or(0, |(base, _)| base.device)
+    }
+
+    /// A path as a program gave it, from the root of the machine.
+    fn path_from(&self, base: &wire_inode, text: &str, names: &Names) -> Option<String> {
+        let known = self.files.get(base)?;
+        let Some(path) = known.path else {
+            // Only the root of a file system has no name.
+            let (major, minor) = (base.device >> 20, base.device & 0xf_ffff);
+            return Some(join(&self.mounts.visible(major, minor, "/")?, text));
+        };
+        Some(join(names.get(path), text))
+    }
+
+    /// Hands over the rows of one look at the tables.
+    pub fn end_uses(&mut self, batch: &mut Batch, names: &mut Names) {
+        self.settle_calls(names);
+        let mut rows = std::mem::take(&mut self.uses.rows);
+        self.uses.index.clear();
+        for row in &mut rows {
+            if let Some(task) = self.tasks.process(row.pid) {
+                (row.process, row.cgroup) = (Some(task.process), task.cgroup);
+                row.container = task.container;
+            }
+        }
+        batch.files.append(&mut fold(rows, MOST_ROWS, names));
+    }
+
+    /// Removals and renames, in the order in which they happened.
+    fn settle_calls(&mut self, names: &mut Names) {
+        let mut calls = std::mem::take(&mut self.uses.calls);
+        calls.sort_by_key(|call| call.time_ns);
+        let mut renamed: FxHashMap<u32, Name> = FxHashMap::default();
+        for call in calls {
+            let path = self.path_from(&call.base, &call.text, names);
+            let path = path.map(|path| names.intern(&path));
+            if !call.second {
+                self.settle_call(&call, path);
+            }
+            match (call.use_kind, path) {
+                (wire::USE_RENAME, Some(path)) if !call.second => {
+                    renamed.insert(call.tid, path);
+                }
+                (wire::USE_RENAME, Some(path)) => {
+                    let from = renamed.remove(&call.tid);
+                    let created = from.and_then(|from| self.uses.take_created(from, call.time_ns));
+                    if let Some(created_ns) = created {
+                        self.uses.note_created(path, created_ns);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn settle_call(&mut self, call: &Call, path: Option<Name>) {
+        let is_unlink = call.use_kind == wire::USE_UNLINK;
+        let gone = path.filter(|_| is_unlink);
+        let created = gone.and_then(|path| self.uses.take_created(path, call.time_ns));
+        let row = self.uses.row(call.pid, path, call.time_ns);
+        row.files = path.map(|_| 1);
+        row.unlinks += u64::from(is_unlink);
+        row.renames += u64::from(!is_unlink);
+        if let Some(created_ns) = created {
+            row.lifetime_ns = Some(call.time_ns - created_ns);
+        }
+    }
+}
+
+fn counts_of(used: &wire_use) -> Counts {
+    let calls = |kind: u32| u64::from(used.calls.get(kind as usize).copied().unwrap_or(0));
+    let time = |group: u32| used.times.get(group as usize).copied().unwrap_or(0);
+    Counts {
+        opens: calls(wire::USE_OPEN),
+        creates: calls(wire::USE_CREATE),
+        reads: calls(wire::USE_READ),
+        writes: calls(wire::USE_WRITE),
+        read_bytes: used.read_bytes,
+        write_bytes: used.write_bytes,
+        fsyncs: calls(wire::USE_FSYNC),
+        stats: calls(wire::USE_STAT),
+        scans: calls(wire::USE_SCAN),
+        renames: calls(wire::USE_RENAME),
+        unlinks: calls(wire::USE_UNLINK),
+        failures: calls(wire::USE_FAILED),
+        faults: calls(wire::USE_FAULT),
+        fault_bytes: used.fault_bytes,
+        timed_calls: calls(wire::USE_TIMED),
+        read_ns: time(wire::TIME_READ),
+        write_ns: time(wire::TIME_WRITE),
+        fsync_ns: time(wire::TIME_FSYNC),
+        other_ns: time(wire::TIME_OTHER),
+    }
+}
+
+/// `text` from the directory `base` on, without `.`, `..` and doubled slashes. Symbolic links stay
+/// what they are called.
+fn join(base: &str, text: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in base.split('/').chain(text.split('/')) {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            name => parts.push(name),
+        }
+    }
+    let absolute = if base.starts_with('/') { "/" } else { "" };
+    format!("{absolute}{}", parts.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_begin_where_the_process_stands() {
+        for (base, text, path) in [
+            ("/", "/tmp//a", "/tmp/a"),
+            ("/srv/x", "../y/./z", "/srv/y/z"),
+            ("/", "../../etc", "/etc"),
+            ("loop0:/a", "b", "loop0:/a/b"),
+            ("/srv/chroot", "/tmp/", "/srv/chroot/tmp"),
+        ] {
+            assert_eq!(join(base, text), path);
+        }
+    }
+
+    #[test]
+    fn a_path_used_again_is_another_file_each_time() {
+        let (mut names, mut uses) = (Names::new(), Uses::default());
+        let path = names.intern("/tmp/x");
+        [10, 30, 50].into_iter().for_each(|created| uses.note_created(path, created));
+        assert_eq!(uses.take_created(path, 20), Some(10));
+        assert_eq!(uses.take_created(path, 40), Some(30));
+        assert_eq!(uses.take_created(path, 45), None);
+        assert_eq!(uses.take_created(path, 60), Some(50));
+        assert!(uses.created.is_empty());
+    }
+}

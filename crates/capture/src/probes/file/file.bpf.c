@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0
+/*
+ * What programs do with files: system calls when they end (their arguments are still there), requests
+ * of io_uring when they complete, and page faults on mapped files. Every system call of the machine
+ * comes by here, so what has nothing to do with files leaves at once.
+ */
+#include "path.bpf.h"
+
+#define STARTS 65536
+
+/* When threads began the calls that they are in, by the low bits of their number. */
+struct start {
+	u32 tid;
+	u32 system_call;
+	u64 time_ns;
+};
+
+struct starts {
+	struct start of[STARTS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct starts);
+} starts SEC(".maps");
+
+/* System calls of this CPU so far: user space watches how fast they come. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u64);
+} calls_made SEC(".maps");
+
+static __always_inline struct start *start_of(u32 tid)
+{
+	u32 zero = 0;
+	struct starts *all = bpf_map_lookup_elem(&starts, &zero);
+
+	return all ? &all->of[tid & (STARTS - 1)] : NULL;
+}
+
+/* 64 bits wide: the verifier does not follow a check of half a register. */
+static __always_inline u32 use_of_call(u64 number)
+{
+	return number < WIRE_CALLS ? settings.call_uses[number] : 0;
+}
+
+/* How long the call took that ends now; 0 where its beginning was not seen. */
+static __always_inline u64 duration_of(u32 tid, u32 number)
+{
+	struct wire_control *now = control();
+	struct start *start;
+	u64 began;
+
+	if (!now || !now->timed)
+		return 0;
+	start = start_of(tid);
+	if (!start || start->tid != tid || start->system_call != number)
+		return 0;
+	began = start->time_ns;
+	start->tid = 0;
+	return bpf_ktime_get_ns() - began;
+}
+
+/* A call that names a file: an open that worked is the file's, all else its directory's. */
+static __noinline void on_path(struct task_struct *task, struct naming *naming,
+			       struct outcome *outcome)
+{
+	bool opened = naming->kind == USE_OPEN && outcome->result >= 0;
+	struct file *file = NULL;
+	struct dentry *base;
+	struct wire_call *call;
+
+	if (opened) {
+		file = file_of(task, outcome->result);
+		if (!file)
+			return;
+		charge_open(use_of_file(file, task, ROOM_SUBMIT), file, outcome);
+		if (!settings.each_open)
+			return;
+	}
+	call = read_call(naming, task, &base);
+	if (!call)
+		return;
+	call->place = 0;
+	/* With an empty path the call is about the descriptor. */
+	if (!call->bytes && !opened) {
+		file = file_of(task, naming->directory);
+		charge(use_of_file(file, task, ROOM_SUBMIT), naming->kind, outcome);
+		return;
+	}
+	if (!opened && !naming->second && is_on_watched_device(READ(base, d_inode)))
+		charge(use_of_place(call, base, task), naming->kind, outcome);
+	call->inode.address = 0;
+	if (opened)
+		identify(READ(file, f_inode), &call->inode);
+	if (is_sent(naming->kind, outcome->result))
+		send_call(call, base, naming, outcome);
+}
+
+static __always_inline void on_descriptor(struct task_struct *task, u32 kind, u64 descriptor,
+					  struct outcome *outcome)
+{
+	charge(use_of_file(file_of(task, descriptor), task, ROOM_SUBMIT), kind, outcome);
+}
+
+static __always_inline void on_shape(struct task_struct *task, struct pt_regs *regs, u32 use,
+				     struct outcome *outcome)
+{
+	struct naming naming = { .kind = use & ~SHAPE_MASK, .directory = AT_FDCWD };
+	u64 first = argument_of(regs, 0);
+
+	switch (use & SHAPE_MASK) {
+	case SHAPE_SEND:
+		on_descriptor(task, USE_WRITE, first, outcome);
+		on_descriptor(task, USE_READ, argument_of(regs, 1), outcome);
+		return;
+	case SHAPE_COPY:
+		on_descriptor(task, USE_READ, first, outcome);
+		on_descriptor(task, USE_WRITE, argument_of(regs, 2), outcome);
+		return;
+	case SHAPE_PATH:
+	case SHAPE_TWO_PATHS:
+		naming.text = first;
+		break;
+	default:
+		naming.directory = first;
+		naming.text = argument_of(regs, 1);
+	}
+	on_path(task, &naming, outcome);
+	naming.second = 1;
+	switch (use & SHAPE_MASK) {
+	case SHAPE_TWO_PATHS:
+		naming.text = argument_of(regs, 1);
+		break;
+	case SHAPE_TWO_AT:
+		naming.directory = argument_of(regs, 2);
+		naming.text = argument_of(regs, 3);
+		break;
+	default:
+		return;
+	}
+	on_path(task, &naming, outcome);
+}
+
+SEC("tp_btf/sys_exit")
+int on_call(u64 *ctx)
+{
+	struct pt_regs *regs = (struct pt_regs *)ctx[0];
+	u64 number = (u32)system_call_of(regs);
+	u32 zero = 0;
+	u32 use = use_of_call(number);
+	struct outcome outcome = { .result = ctx[1] };
+	struct task_struct *task;
+	u64 *made;
+
+	made = bpf_map_lookup_elem(&calls_made, &zero);
+	if (made)
+		*made += 1;
+	if (!use)
+		return 0;
+	task = bpf_get_current_task_btf();
+	if (is_compat(task)) {
+		count(COUNT_USES_COMPAT);
+		return 0;
+	}
+	outcome.duration_ns = duration_of(task->pid, number);
+	if (!(use & SHAPE_MASK))
+		on_descriptor(task, use, argument_of(regs, 0), &outcome);
+	else
+		on_shape(task, regs, use, &outcome);
+	return 0;
+}
+
+SEC("tp_btf/sys_enter")
+int on_call_begins(u64 *ctx)
+{
+	u64 number = ctx[1];
+	struct start *start;
+	u32 tid;
+
+	if (!use_of_call(number))
+		return 0;
+	tid = ((struct task_struct *)bpf_get_current_task_btf())->pid;
+	start = start_of(tid);
+	if (!start)
+		return 0;
+	start->tid = tid;
+	start->system_call = number;
+	start->time_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+SEC("tp_btf/io_uring_complete")
+int on_uring_complete(u64 *ctx)
+{
+	struct io_kiocb *request = (struct io_kiocb *)ctx[1];
+	struct outcome outcome = {};
+	struct task_struct *task;
+	struct file *file;
+	u32 kind;
+
+	if (!request)
+		return 0;
+	kind = settings.uring_uses[READ(request, opcode)];
+	if (!kind)
+		return 0;
+	if (settings.uring_result == URING_CQE)
+		outcome.result = READ((struct io_uring_cqe *)ctx[2], res);
+	else
+		outcome.result = (s32)ARGUMENT(ctx, 3);
+	task = uring_task(request);
+	if (!task)
+		return 0;
+	if (kind != USE_OPEN) {
+		charge(use_of_file(READ(request, file), task, ROOM_COMPLETE), kind, &outcome);
+		return 0;
+	}
+	file = outcome.result > 0 ? file_of(task, outcome.result) : NULL;
+	if (file)
+		charge_open(use_of_file(file, task, ROOM_COMPLETE), file, &outcome);
+	return 0;
+}
+
+static __always_inline int on_fault(struct address_space *mapping, u64 pages)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct outcome outcome = {};
+	struct wire_use *use;
+
+	use = use_of(READ(mapping, host), 0, task, ROOM_DIRTY);
+	charge(use, USE_FAULT, &outcome);
+	if (use)
+		__sync_fetch_and_add(&use->fault_bytes, pages << settings.page_shift);
+	return 0;
+}
+
+SEC("tp_btf/mm_filemap_fault")
+int on_file_fault(u64 *ctx)
+{
+	return on_fault((struct address_space *)ctx[0], 1);
+}
+
+SEC("tp_btf/mm_filemap_map_pages")
+int on_file_mapped(u64 *ctx)
+{
+	return on_fault((struct address_space *)ctx[0], ctx[2] - ctx[1] + 1);
+}
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";

@@ -1,0 +1,261 @@
+//! What programs do with files, as far as it is asked of the kernel: which system calls it looks at,
+//! the two tables in which it counts, and when it stops because too much is going on.
+//!
+//! What does not belong here: what the counts mean (see [`crate::decode::uses`]).
+
+use crate::host::system;
+use crate::session::Session;
+use crate::wire;
+use libc::c_long;
+use std::time::{Duration, Instant};
+use zerocopy::{FromBytes, IntoBytes};
+
+/// How often the tables are read.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// How long a table that is no longer filled is left alone: no program runs so long.
+const GRACE: Duration = Duration::from_millis(20);
+/// System calls a second on each CPU above which calls are no longer timed: timing one costs about
+/// 60 ns, so this is less than half a percent of a CPU.
+pub const MOST_TIMED: u64 = 75_000;
+/// System calls a second on each CPU above which nobody looks at them any more: each costs about
+/// 100 ns, whatever it does.
+pub const MOST_CALLS: u64 = 400_000;
+
+/// What each system call does: its number, the place of its count, where its arguments stand.
+/// `None` for a call that this architecture lacks.
+#[rustfmt::skip]
+const CALLS: &[(c_long, u32, u32)] = &[
+    (libc::SYS_read, wire::USE_READ, wire::SHAPE_FD),
+    (libc::SYS_pread64, wire::USE_READ, wire::SHAPE_FD),
+    (libc::SYS_readv, wire::USE_READ, wire::SHAPE_FD),
+    (libc::SYS_preadv, wire::USE_READ, wire::SHAPE_FD),
+    (libc::SYS_preadv2, wire::USE_READ, wire::SHAPE_FD),
+    (libc::SYS_write, wire::USE_WRITE, wire::SHAPE_FD),
+    (libc::SYS_pwrite64, wire::USE_WRITE, wire::SHAPE_FD),
+    (libc::SYS_writev, wire::USE_WRITE, wire::SHAPE_FD),
+    (libc::SYS_pwritev, wire::USE_WRITE, wire::SHAPE_FD),
+    (libc::SYS_pwritev2, wire::USE_WRITE, wire::SHAPE_FD),
+    (libc::SYS_sendfile, wire::USE_WRITE, wire::SHAPE_SEND),
+    (libc::SYS_copy_file_range, wire::USE_WRITE, wire::SHAPE_COPY),
+    (libc::SYS_splice, wire::USE_WRITE, wire::SHAPE_COPY),
+    (libc::SYS_fsync, wire::USE_FSYNC, wire::SHAPE_FD),
+    (libc::SYS_fdatasync, wire::USE_FSYNC, wire::SHAPE_FD),
+    (libc::SYS_sync_file_range, wire::USE_FSYNC, wire::SHAPE_FD),
+    (libc::SYS_syncfs, wire::USE_FSYNC, wire::SHAPE_FD),
+    (libc::SYS_openat, wire::USE_OPEN, wire::SHAPE_PATH_AT),
+    (libc::SYS_openat2, wire::USE_OPEN, wire::SHAPE_PATH_AT),
+    (libc::SYS_fstat, wire::USE_STAT, wire::SHAPE_FD),
+    (libc::SYS_newfstatat, wire::USE_STAT, wire::SHAPE_PATH_AT),
+    (libc::SYS_statx, wire::USE_STAT, wire::SHAPE_PATH_AT),
+    (libc::SYS_faccessat, wire::USE_STAT, wire::SHAPE_PATH_AT),
+    (libc::SYS_faccessat2, wire::USE_STAT, wire::SHAPE_PATH_AT),
+    (libc::SYS_readlinkat, wire::USE_STAT, wire::SHAPE_PATH_AT),
+    (libc::SYS_getdents64, wire::USE_SCAN, wire::SHAPE_FD),
+    (libc::SYS_unlinkat, wire::USE_UNLINK, wire::SHAPE_PATH_AT),
+    (libc::SYS_renameat2, wire::USE_RENAME, wire::SHAPE_TWO_AT),
+];
+
+/// Calls that only older architectures have.
+#[cfg(target_arch = "x86_64")]
+#[rustfmt::skip]
+const OLD_CALLS: &[(c_long, u32, u32)] = &[
+    (libc::SYS_open, wire::USE_OPEN, wire::SHAPE_PATH),
+    (libc::SYS_creat, wire::USE_OPEN, wire::SHAPE_PATH),
+    (libc::SYS_stat, wire::USE_STAT, wire::SHAPE_PATH),
+    (libc::SYS_lstat, wire::USE_STAT, wire::SHAPE_PATH),
+    (libc::SYS_access, wire::USE_STAT, wire::SHAPE_PATH),
+    (libc::SYS_readlink, wire::USE_STAT, wire::SHAPE_PATH),
+    (libc::SYS_getdents, wire::USE_SCAN, wire::SHAPE_FD),
+    (libc::SYS_unlink, wire::USE_UNLINK, wire::SHAPE_PATH),
+    (libc::SYS_rmdir, wire::USE_UNLINK, wire::SHAPE_PATH),
+    (libc::SYS_rename, wire::USE_RENAME, wire::SHAPE_TWO_PATHS),
+    (libc::SYS_renameat, wire::USE_RENAME, wire::SHAPE_TWO_AT),
+];
+#[cfg(not(target_arch = "x86_64"))]
+const OLD_CALLS: &[(c_long, u32, u32)] =
+    &[(libc::SYS_renameat, wire::USE_RENAME, wire::SHAPE_TWO_AT)];
+
+/// io_uring's operations (uapi/linux/io_uring.h).
+const URING: &[(usize, u32)] = &[
+    (1, wire::USE_READ),   // READV
+    (2, wire::USE_WRITE),  // WRITEV
+    (3, wire::USE_FSYNC),  // FSYNC
+    (4, wire::USE_READ),   // READ_FIXED
+    (5, wire::USE_WRITE),  // WRITE_FIXED
+    (8, wire::USE_FSYNC),  // SYNC_FILE_RANGE
+    (18, wire::USE_OPEN),  // OPENAT
+    (22, wire::USE_READ),  // READ
+    (23, wire::USE_WRITE), // WRITE
+    (28, wire::USE_OPEN),  // OPENAT2
+    (49, wire::USE_READ),  // READ_MULTISHOT
+    (60, wire::USE_READ),  // READV_FIXED
+    (61, wire::USE_WRITE), // WRITEV_FIXED
+];
+
+/// Tells the programs what each call does.
+pub(crate) fn mark(settings: &mut wire::wire_settings) {
+    for (call, kind, shape) in CALLS.iter().chain(OLD_CALLS) {
+        let place = usize::try_from(*call).ok();
+        if let Some(slot) = place.and_then(|place| settings.call_uses.get_mut(place)) {
+            *slot = (kind | shape) as u8;
+        }
+    }
+    for (code, kind) in URING {
+        if let Some(slot) = settings.uring_uses.get_mut(*code) {
+            *slot = *kind as u8;
+        }
+    }
+}
+
+/// The tables in the kernel, of which one is filled while the other is read.
+pub struct Tables {
+    second: bool,
+    timed: bool,
+    begun: Instant,
+    /// When the table that is read now was last filled.
+    retired: Option<Instant>,
+    made: u64,
+    made_at: Instant,
+    others: Vec<wire::wire_use>,
+    /// Sentences about what was switched off.
+    pub limits: Vec<String>,
+}
+
+impl Tables {
+    /// Begins to count.
+    pub fn begin(session: &Session) -> Tables {
+        let now = Instant::now();
+        let timed = session.is_attached("on_call_begins");
+        let tables = Tables {
+            second: false,
+            timed,
+            begun: now,
+            retired: None,
+            made: calls_made(session),
+            made_at: now,
+            others: Vec::new(),
+            limits: Vec::new(),
+        };
+        tables.tell(session);
+        tables
+    }
+
+    fn tell(&self, session: &Session) {
+        let control = wire::wire_control {
+            second_table: u32::from(self.second),
+            timed: u32::from(self.timed),
+        };
+        session.set("file_control", control.as_bytes());
+    }
+
+    fn filled(&self) -> &'static str {
+        if self.second { "uses_2" } else { "uses" }
+    }
+
+    fn other(&self) -> &'static str {
+        if self.second { "uses" } else { "uses_2" }
+    }
+
+    /// Changes tables when it is time, and hands what one of them held to `each`. Whether anything
+    /// may have been handed over.
+    pub(crate) fn poll(
+        &mut self,
+        session: &mut Session,
+        mut each: impl FnMut(&wire::wire_use),
+    ) -> bool {
+        match self.retired {
+            None if self.begun.elapsed() >= INTERVAL => {
+                self.begun = Instant::now();
+                self.watch_rate(session);
+                self.second = !self.second;
+                self.tell(session);
+                self.retired = Some(self.begun);
+                false
+            }
+            Some(since) if since.elapsed() >= GRACE => {
+                self.retired = None;
+                take(session, self.other(), &mut each);
+                self.take_others(session, &mut each);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Hands over what both tables hold, once no program fills them any more.
+    pub(crate) fn finish(&mut self, session: &Session, mut each: impl FnMut(&wire::wire_use)) {
+        take(session, self.other(), &mut each);
+        take(session, self.filled(), &mut each);
+        self.take_others(session, &mut each);
+    }
+
+    /// What found no room: its sums only grow, so what is new is the difference.
+    fn take_others(&mut self, session: &Session, each: &mut impl FnMut(&wire::wire_use)) {
+        let now: Vec<wire::wire_use> = session
+            .each_cpu("other_uses")
+            .iter()
+            .filter_map(|value| Some(wire::wire_use::read_from_prefix(value).ok()?.0))
+            .collect();
+        for (index, value) in now.iter().enumerate() {
+            let new = match self.others.get(index) {
+                Some(before) => difference(value, before),
+                None => *value,
+            };
+            if new.calls.iter().any(|calls| *calls > 0) {
+                each(&wire::wire_use { first_ns: system::now_ns(), tgid: 0, ..new });
+            }
+        }
+        self.others = now;
+    }
+
+    /// Switches off what costs too much at this rate of system calls.
+    fn watch_rate(&mut self, session: &mut Session) {
+        let (made, now) = (calls_made(session), Instant::now());
+        let cpus = session.each_cpu("calls_made").len().max(1) as f64;
+        let seconds = now.duration_since(self.made_at).as_secs_f64().max(0.001);
+        let rate = (made.saturating_sub(self.made) as f64 / seconds / cpus) as u64;
+        (self.made, self.made_at) = (made, now);
+        if self.timed && rate > MOST_TIMED {
+            self.timed = false;
+            self.tell(session);
+            session.detach_program("on_call_begins");
+            self.limits.push(format!(
+                "calls on files are counted but no longer timed: {rate} system calls a second on \
+                 each CPU, more than {MOST_TIMED}"
+            ));
+        }
+        if rate > MOST_CALLS && session.detach_program("on_call") {
+            self.limits.push(format!(
+                "system calls on files are no longer seen: {rate} a second on each CPU, more than \
+                 {MOST_CALLS}; io_uring and mapped files still are"
+            ));
+        }
+    }
+}
+
+fn calls_made(session: &Session) -> u64 {
+    let values = session.each_cpu("calls_made");
+    values.iter().filter_map(|value| Some(u64::read_from_prefix(value).ok()?.0)).sum()
+}
+
+fn take(session: &Session, map: &str, each: &mut impl FnMut(&wire::wire_use)) {
+    session.take_values(map, |value| {
+        if let Ok((row, _)) = wire::wire_use::read_from_prefix(value) {
+            each(&row);
+        }
+    });
+}
+
+fn difference(now: &wire::wire_use, before: &wire::wire_use) -> wire::wire_use {
+    let mut new = *now;
+    new.read_bytes = now.read_bytes.wrapping_sub(before.read_bytes);
+    new.write_bytes = now.write_bytes.wrapping_sub(before.write_bytes);
+    new.fault_bytes = now.fault_bytes.wrapping_sub(before.fault_bytes);
+    for (new, before) in new.times.iter_mut().zip(before.times) {
+        *new = new.wrapping_sub(before);
+    }
+    for (new, before) in new.calls.iter_mut().zip(before.calls) {
+        *new = new.wrapping_sub(before);
+    }
+    new
+}

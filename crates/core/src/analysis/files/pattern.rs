@@ -1,0 +1,102 @@
+//! Paths of many files as one: `/tmp/*/N.txt`.
+
+/// A number's place in a pattern.
+const NUMBER: char = 'N';
+
+/// The path with every number in it as `N`: runs of digits, and words of hexadecimal digits that
+/// hold one.
+pub fn without_numbers(path: &str) -> String {
+    let mut out = String::with_capacity(path.len());
+    let mut rest = path;
+    while !rest.is_empty() {
+        let word = rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(rest.len());
+        let (own, after) = rest.split_at(word);
+        push_word(own, &mut out);
+        let gap = after.find(|c: char| c.is_ascii_alphanumeric()).unwrap_or(after.len());
+        let (between, next) = after.split_at(gap);
+        out.push_str(between);
+        rest = next;
+    }
+    out
+}
+
+fn push_word(word: &str, out: &mut String) {
+    let has_digit = word.bytes().any(|byte| byte.is_ascii_digit());
+    if !has_digit {
+        out.push_str(word);
+    } else if word.len() >= 4 && word.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        out.push(NUMBER);
+    } else {
+        let mut in_number = false;
+        for char in word.chars() {
+            if !char.is_ascii_digit() {
+                out.push(char);
+            } else if !in_number {
+                out.push(NUMBER);
+            }
+            in_number = char.is_ascii_digit();
+        }
+    }
+}
+
+/// The pattern with any name in the place of the last one; what looks like the kind of file stays:
+/// `/tmp/*.txt`. `None` where there is no directory above.
+pub fn any_name(pattern: &str) -> Option<String> {
+    let (directory, name) = pattern.rsplit_once('/')?;
+    let kind = name.rsplit_once('.').map(|(_, kind)| kind).filter(|kind| is_kind(kind));
+    Some(match kind {
+        Some(kind) => format!("{directory}/*.{kind}"),
+        None => format!("{directory}/*"),
+    })
+}
+
+fn is_kind(text: &str) -> bool {
+    (1..=5).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_lowercase() || b == b'N')
+}
+
+/// The pattern with any name in the place of the last directory: `/tmp/*/N.txt`. `None` where there
+/// are not two directories above.
+pub fn any_directory(pattern: &str) -> Option<String> {
+    let (directory, name) = pattern.rsplit_once('/')?;
+    let (above, last) = directory.rsplit_once('/')?;
+    (!last.is_empty()).then(|| format!("{above}/*/{name}"))
+}
+
+/// The pattern of everything that lies anywhere below the second directory. `None` where it is that
+/// already.
+pub fn any_depth(pattern: &str) -> Option<String> {
+    let mut ends = pattern.match_indices('/').map(|(at, _)| at).skip(2);
+    let end = ends.next()?;
+    let short = format!("{}/**", &pattern[..end]);
+    (short.len() < pattern.len() || short != pattern).then_some(short)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_one_letter() {
+        for (path, pattern) in [
+            ("/tmp/d17/4711.txt", "/tmp/dN/N.txt"),
+            ("/a/3f2a9c-77/beef", "/a/N-N/beef"),
+            ("/var/lib/x86_64", "/var/lib/xN_N"),
+            ("loop0:/é9/b", "loopN:/éN/b"),
+            ("", ""),
+            ("/", "/"),
+        ] {
+            assert_eq!(without_numbers(path), pattern);
+        }
+    }
+
+    #[test]
+    fn names_and_directories_widen() {
+        assert_eq!(any_name("/tmp/a.txt").as_deref(), Some("/tmp/*.txt"));
+        assert_eq!(any_name("/tmp/tmp.QxYzAb").as_deref(), Some("/tmp/*"));
+        assert_eq!(any_directory("/tmp/a/N.txt").as_deref(), Some("/tmp/*/N.txt"));
+        assert_eq!(any_directory("/N.txt"), None);
+        assert_eq!(any_depth("/a/b/c/d").as_deref(), Some("/a/b/**"));
+        assert_eq!(any_depth("/a/b/**"), None);
+        assert_eq!(any_depth("/a/b"), None);
+    }
+}

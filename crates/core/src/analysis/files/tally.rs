@@ -1,0 +1,324 @@
+//! Adds up rows of `files` in bounded memory.
+
+use super::pattern;
+use crate::model::file::Counts;
+use crate::model::{FileActivity, Name, Names};
+use rustc_hash::{FxHashMap, FxHashSet};
+use serde::Serialize;
+
+/// Processes with patterns that are kept apart before patterns are widened.
+const MOST_KEPT: usize = 8192;
+/// Rows of the summary.
+const MOST_LISTED: usize = 50;
+/// So many that differ in one place only are one pattern.
+const MANY: usize = 8;
+/// Files told apart to count those of a pattern; of more, the count is a lower bound.
+const MOST_FILES: usize = 1 << 18;
+
+/// Adds up what processes did with files.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    rows: FxHashMap<Key, Folded>,
+    files: FxHashSet<(u32, Name)>,
+    total: Counts,
+    others: Others,
+    begun: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Key {
+    pid: u32,
+    process: Option<Name>,
+    /// Empty where no file is known.
+    pattern: Box<str>,
+}
+
+/// What one process did with the files of one pattern.
+#[derive(Clone, Debug)]
+struct Folded {
+    /// The one file's path, as long as it is one.
+    only: Option<Name>,
+    /// Files told apart.
+    files: u64,
+    /// The most that one row stood for.
+    most: u64,
+    /// Whether some were asked for by name alone, so that nobody knows how many.
+    unknown: bool,
+    counts: Counts,
+    lives: Lives,
+    container: Option<Name>,
+}
+
+/// Files whose whole life was seen.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lives {
+    count: u64,
+    sum_ns: u64,
+    longest_ns: u64,
+}
+
+impl Lives {
+    fn add(&mut self, other: Lives) {
+        self.count += other.count;
+        self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
+        self.longest_ns = self.longest_ns.max(other.longest_ns);
+    }
+}
+
+impl Folded {
+    fn add(&mut self, other: &Folded) {
+        if self.only != other.only {
+            self.only = None;
+        }
+        self.files += other.files;
+        self.most += other.most;
+        self.unknown |= other.unknown;
+        self.counts.add(&other.counts);
+        self.lives.add(other.lives);
+        if self.container != other.container {
+            self.container = None;
+        }
+    }
+
+    fn files(&self) -> Option<u64> {
+        let files = self.files.max(self.most).max(self.counts.creates);
+        (files > 0 || !self.unknown).then_some(files)
+    }
+}
+
+impl Tally {
+    /// Adds a row.
+    pub fn add(&mut self, row: &FileActivity, names: &Names) {
+        self.begun = true;
+        let counts = row.counts();
+        self.total.add(&counts);
+        let path = row.file.map_or("", |file| names.get(file));
+        let pattern = pattern::without_numbers(path).into_boxed_str();
+        let key = Key { pid: row.pid, process: row.process, pattern };
+        let one = row.files == Some(1);
+        let is_new = one
+            && row.file.is_some_and(|file| {
+                self.files.len() < MOST_FILES && self.files.insert((row.pid, file))
+            });
+        let lives = match row.lifetime_ns {
+            Some(ns) => Lives { count: row.unlinks.max(1), sum_ns: ns, longest_ns: ns },
+            None => Lives::default(),
+        };
+        let folded = Folded {
+            only: row.file,
+            files: u64::from(is_new),
+            most: row.files.filter(|files| *files > 1).unwrap_or(0),
+            unknown: row.files.is_none(),
+            counts,
+            lives: Lives { sum_ns: lives.sum_ns.saturating_mul(lives.count), ..lives },
+            container: row.container,
+        };
+        match self.rows.get_mut(&key) {
+            // Within one pattern the most at a time, not their sum: they may be the same files.
+            Some(known) => {
+                let most = known.most.max(folded.most);
+                known.add(&Folded { most: 0, ..folded });
+                known.most = most;
+            }
+            None => {
+                if self.rows.len() >= MOST_KEPT {
+                    self.make_room();
+                }
+                self.rows.insert(key, folded);
+            }
+        }
+    }
+
+    fn make_room(&mut self) {
+        let mut kept = self.widened();
+        let left = kept.split_off(kept.len().min(MOST_KEPT / 2));
+        self.others.rows += left.len() as u64;
+        left.iter().for_each(|(_, row)| self.others.counts.add(&row.counts));
+        self.rows = kept.into_iter().collect();
+    }
+
+    /// The rows with what differs in one place only as one, largest first.
+    fn widened(&self) -> Vec<(Key, Folded)> {
+        let mut rows: Vec<(Key, Folded)> =
+            self.rows.iter().map(|(key, row)| (key.clone(), row.clone())).collect();
+        for wider in [pattern::any_name, pattern::any_directory, pattern::any_depth] {
+            rows = widen(rows, wider);
+        }
+        rows.sort_by(|a, b| weight(&b.1).cmp(&weight(&a.1)).then_with(|| a.0.cmp(&b.0)));
+        rows
+    }
+
+    /// What was added; `None` where no row ever came, since then nobody may have looked.
+    pub fn activity(&self, names: &Names) -> Option<Activity> {
+        if !self.begun {
+            return None;
+        }
+        let rows = self.widened();
+        let (listed, rest) = rows.split_at(rows.len().min(MOST_LISTED));
+        let mut others = self.others;
+        others.rows += rest.len() as u64;
+        rest.iter().for_each(|(_, row)| others.counts.add(&row.counts));
+        let rows = listed.iter().map(|(key, row)| shown(key, row, names)).collect();
+        Some(Activity { total: self.total, rows, others })
+    }
+}
+
+/// Those of one process that become the same are one, where they are many.
+fn widen(rows: Vec<(Key, Folded)>, wider: fn(&str) -> Option<String>) -> Vec<(Key, Folded)> {
+    let mut groups: FxHashMap<Key, usize> = FxHashMap::default();
+    let keys: Vec<Option<Key>> = rows
+        .iter()
+        .map(|(key, _)| {
+            let key = Key { pattern: wider(&key.pattern)?.into_boxed_str(), ..key.clone() };
+            *groups.entry(key.clone()).or_default() += 1;
+            Some(key)
+        })
+        .collect();
+    let mut merged: FxHashMap<Key, Folded> = FxHashMap::default();
+    for ((own, row), wide) in rows.into_iter().zip(keys) {
+        let many = wide.filter(|key| groups.get(key).is_some_and(|count| *count >= MANY));
+        match merged.entry(many.unwrap_or(own)) {
+            std::collections::hash_map::Entry::Occupied(mut known) => known.get_mut().add(&row),
+            std::collections::hash_map::Entry::Vacant(place) => {
+                place.insert(row);
+            }
+        }
+    }
+    merged.into_iter().collect()
+}
+
+/// What makes a row worth a line: its time where it is known, else its calls at a microsecond each.
+fn weight(row: &Folded) -> u64 {
+    row.counts.time_ns().unwrap_or(0).max(row.counts.calls() * 1000)
+}
+
+fn shown(key: &Key, row: &Folded, names: &Names) -> ActivityRow {
+    let text = |name: Name| names.get(name).to_owned();
+    let pattern = || Some(key.pattern.to_string()).filter(|pattern| !pattern.is_empty());
+    ActivityRow {
+        pid: key.pid,
+        process: key.process.map(text),
+        container: row.container.map(text),
+        file: row.only.map(text).or_else(pattern),
+        files: row.files(),
+        counts: row.counts,
+        time_ns: row.counts.time_ns(),
+        lives: row.lives.count,
+        lifetime_ns: (row.lives.count > 0).then(|| row.lives.sum_ns / row.lives.count),
+        longest_lifetime_ns: (row.lives.count > 0).then_some(row.lives.longest_ns),
+    }
+}
+
+/// What processes did with files.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Activity {
+    /// Everything together.
+    pub total: Counts,
+    /// By process and file or pattern; the most time first.
+    pub rows: Vec<ActivityRow>,
+    /// All that has no row.
+    pub others: Others,
+}
+
+/// What has no row of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Others {
+    /// How many rows that would be.
+    pub rows: u64,
+    /// What they did together.
+    #[serde(flatten)]
+    pub counts: Counts,
+}
+
+/// What one process did with one file, or with all files of one pattern.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ActivityRow {
+    /// The process; 0 for what found no room of its own in the kernel.
+    pub pid: u32,
+    /// Its name.
+    pub process: Option<String>,
+    /// Its container or systemd unit.
+    pub container: Option<String>,
+    /// The path, or a pattern: N for a number, * for any name. `None` where it is not known.
+    pub file: Option<String>,
+    /// How many files, at least; `None` where only a directory is known.
+    pub files: Option<u64>,
+    /// What it did.
+    #[serde(flatten)]
+    pub counts: Counts,
+    /// Time in all its calls, nanoseconds; an estimate where not all were timed.
+    pub time_ns: Option<u64>,
+    /// Files that were created and removed during the watch.
+    pub lives: u64,
+    /// How long those lived on average, nanoseconds.
+    pub lifetime_ns: Option<u64>,
+    /// How long the longest lived of those did, nanoseconds.
+    pub longest_lifetime_ns: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(pid: u32, file: Name, counts: Counts) -> FileActivity {
+        FileActivity { file: Some(file), files: Some(1), ..FileActivity::of(1, pid, &counts) }
+    }
+
+    fn total_of(activity: &Activity) -> Counts {
+        let mut all = activity.others.counts;
+        activity.rows.iter().for_each(|row| all.add(&row.counts));
+        all
+    }
+
+    #[test]
+    fn files_that_differ_by_a_number_are_one_row() {
+        let (mut names, mut tally) = (Names::new(), Tally::default());
+        for index in 0..1000 {
+            let directory = char::from(b'a' + (index % 20) as u8);
+            let file = names.intern(&format!("/tmp/{directory}x/{index}.txt"));
+            let counts = Counts { opens: 1, creates: 1, unlinks: 1, ..Counts::default() };
+            let lived = FileActivity { lifetime_ns: Some(500), ..row(7, file, counts) };
+            tally.add(&lived, &names);
+        }
+        let activity = tally.activity(&names).expect("there are rows");
+        assert_eq!(activity.rows.len(), 1, "{activity:?}");
+        let folded = &activity.rows[0];
+        assert_eq!(folded.file.as_deref(), Some("/tmp/*/N.txt"));
+        assert_eq!((folded.files, folded.counts.opens), (Some(1000), 1000));
+        assert_eq!((folded.lives, folded.lifetime_ns), (1000, Some(500)));
+    }
+
+    #[test]
+    fn one_file_keeps_its_path() {
+        let (mut names, mut tally) = (Names::new(), Tally::default());
+        let file = names.intern("/var/lib/15/base/2619");
+        for _ in 0..10 {
+            tally.add(&row(7, file, Counts { reads: 3, ..Counts::default() }), &names);
+        }
+        let activity = tally.activity(&names).expect("there are rows");
+        assert_eq!(activity.rows[0].file.as_deref(), Some("/var/lib/15/base/2619"));
+        assert_eq!((activity.rows[0].files, activity.total.reads), (Some(1), 30));
+    }
+
+    #[test]
+    fn memory_is_bounded_and_every_sum_stays() {
+        let (mut names, mut tally) = (Names::new(), Tally::default());
+        for index in 0..40_000_u32 {
+            // Letters, so that no number folds them.
+            let letter = |place: u32| char::from(b'a' + (index / 26_u32.pow(place) % 26) as u8);
+            let path = format!("/{}/{}/{}{}", letter(0), letter(1), letter(2), letter(3));
+            let file = names.intern(&path);
+            tally.add(&row(index % 3, file, Counts { reads: 1, ..Counts::default() }), &names);
+            assert!(tally.rows.len() <= MOST_KEPT);
+        }
+        let activity = tally.activity(&names).expect("there are rows");
+        assert_eq!(total_of(&activity), activity.total);
+        assert_eq!(activity.total.reads, 40_000);
+        assert!(activity.rows.len() <= MOST_LISTED);
+    }
+
+    #[test]
+    fn a_source_without_files_says_so() {
+        assert_eq!(Tally::default().activity(&Names::new()), None);
+    }
+}
