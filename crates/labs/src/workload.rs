@@ -8,6 +8,8 @@ use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// The size that reads and writes of page cache files have.
 pub const PAGE: u64 = 4096;
@@ -55,6 +57,14 @@ pub enum Workload {
         /// The file.
         file: PathBuf,
     },
+    /// Writes a page of a file past the page cache, over and over, with a lock held that five other
+    /// threads wait for.
+    Locked {
+        /// The file, which must exist.
+        file: PathBuf,
+        /// For so long.
+        seconds: u64,
+    },
 }
 
 impl Workload {
@@ -67,6 +77,7 @@ impl Workload {
             Workload::Storm { folder, files } => storm(folder, *files),
             Workload::DirectRead { file, pages } => direct_read(file, *pages),
             Workload::Read { file } => read(file),
+            Workload::Locked { file, seconds } => locked(file, *seconds),
         }
     }
 
@@ -88,6 +99,9 @@ impl Workload {
                 command.arg("direct-read").arg(file).arg(pages.to_string())
             }
             Workload::Read { file } => command.arg("read").arg(file),
+            Workload::Locked { file, seconds } => {
+                command.arg("locked").arg(file).arg(seconds.to_string())
+            }
         };
         command
     }
@@ -183,20 +197,68 @@ pub fn syncfs(folder: &Path) -> Result<()> {
     rustix::fs::syncfs(&folder_file).context(|| format!("sync {}", folder.display()))
 }
 
-fn direct_read(path: &Path, pages: u64) -> Result<()> {
+/// Memory that is there already, aligned as direct I/O needs it.
+struct Page {
+    memory: Vec<u8>,
+    start: usize,
+}
+
+impl Page {
+    fn new() -> Page {
+        let memory = vec![1_u8; 2 * PAGE as usize];
+        let start = memory.as_ptr().align_offset(PAGE as usize);
+        Page { memory, start }
+    }
+
+    fn bytes(&mut self) -> &mut [u8] {
+        &mut self.memory[self.start..self.start + PAGE as usize]
+    }
+}
+
+fn open_direct(path: &Path, write: bool) -> Result<File> {
     let flag = rustix::fs::OFlags::DIRECT.bits().cast_signed();
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(flag)
-        .open(path)
-        .context(|| format!("open {}", path.display()))?;
-    let mut memory = vec![1_u8; 2 * PAGE as usize];
-    let start = memory.as_ptr().align_offset(PAGE as usize);
-    let page = &mut memory[start..start + PAGE as usize];
+    let mut options = OpenOptions::new();
+    options.read(!write).write(write).custom_flags(flag);
+    options.open(path).context(|| format!("open {}", path.display()))
+}
+
+fn direct_read(path: &Path, pages: u64) -> Result<()> {
+    let file = open_direct(path, false)?;
+    let mut page = Page::new();
     for offset in every_other_page(pages) {
-        file.read_exact_at(page, offset).context(|| format!("read {}", path.display()))?;
+        file.read_exact_at(page.bytes(), offset).context(|| format!("read {}", path.display()))?;
     }
     Ok(())
+}
+
+fn locked(path: &Path, seconds: u64) -> Result<()> {
+    let file = open_direct(path, true)?;
+    let end = Instant::now() + Duration::from_secs(seconds);
+    let page = Mutex::new(Page::new());
+    let turn = |writes: bool| -> Result<()> {
+        while Instant::now() < end {
+            let mut page = page.lock().unwrap_or_else(PoisonError::into_inner);
+            if writes {
+                file.write_all_at(page.bytes(), 0)
+                    .context(|| format!("write {}", path.display()))?;
+            }
+            drop(page);
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let named = |name: &str| std::thread::Builder::new().name(name.to_owned());
+        for _ in 0..5 {
+            named("worker")
+                .spawn_scoped(scope, || turn(false))
+                .context(|| "start a thread".to_owned())?;
+        }
+        let writer = named("snapshot-writer")
+            .spawn_scoped(scope, || turn(true))
+            .context(|| "start a thread".to_owned())?;
+        writer.join().unwrap_or(Ok(()))
+    })
 }
 
 fn read(path: &Path) -> Result<()> {

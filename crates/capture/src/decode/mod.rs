@@ -10,6 +10,7 @@
 //! | [`uses`] | what a process did with a file |
 //! | [`operation`] | the kernel's operation and flags: operation, rwbs |
 //! | [`origin`] | why a request exists, and why a part has no file |
+//! | [`perf_map`] | names of functions that a program compiled itself |
 //! | [`files`], [`tasks`], [`cgroups`], [`stacks`] | what requests refer to, kept when first seen |
 //!
 //! What does not belong here: reading the ring (see [`crate::session`]).
@@ -21,6 +22,7 @@ pub mod event;
 pub mod files;
 pub mod operation;
 pub mod origin;
+pub mod perf_map;
 pub mod request;
 pub mod stacks;
 pub mod tasks;

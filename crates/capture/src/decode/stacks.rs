@@ -1,5 +1,6 @@
 //! Sampled stacks: each distinct one is named once.
 
+use super::perf_map::PerfMaps;
 use crate::wire;
 use blazesym::symbolize::source::{Kernel, Process, Source};
 use blazesym::symbolize::{Input, Reason, Symbolized, Symbolizer};
@@ -26,6 +27,7 @@ pub struct Sampled {
 /// The stacks met so far, by content.
 pub struct Stacks {
     symbolizer: Symbolizer,
+    perf_maps: PerfMaps,
     known: FxHashMap<(u32, Box<[u64]>), u64>,
     named: FxHashMap<(bool, Vec<Name>), u64>,
     pending: FxHashMap<u32, Sampled>,
@@ -43,6 +45,7 @@ impl Stacks {
     pub fn new() -> Stacks {
         Stacks {
             symbolizer: Symbolizer::new(),
+            perf_maps: PerfMaps::default(),
             known: FxHashMap::default(),
             named: FxHashMap::default(),
             pending: FxHashMap::default(),
@@ -140,14 +143,16 @@ impl Stacks {
 
     /// The frames' names, and why they are not all of the stack.
     fn name(
-        &self,
+        &mut self,
         process: Option<u32>,
         frames: &[u64],
         names: &mut Names,
     ) -> (Vec<Name>, Option<&'static str>) {
         let source = match process {
             None => Source::Kernel(Kernel::default()),
-            Some(pid) => Source::Process(Process::new(Pid::from(pid))),
+            Some(pid) => {
+                Source::Process(Process { perf_map: false, ..Process::new(Pid::from(pid)) })
+            }
         };
         let addresses: Vec<Addr> = frames.to_vec();
         let Ok(symbols) = self.symbolizer.symbolize(&source, Input::AbsAddr(&addresses)) else {
@@ -156,6 +161,17 @@ impl Stacks {
         let mut texts = Vec::with_capacity(frames.len());
         let mut end = Frame::Own;
         for (symbol, address) in symbols.iter().zip(frames) {
+            let compiled = match (symbol, process) {
+                (Symbolized::Unknown(Reason::UnknownAddr), Some(pid)) => {
+                    self.perf_maps.name(pid, *address)
+                }
+                _ => None,
+            };
+            if let Some(name) = compiled {
+                texts.push(names.intern(name));
+                end = Frame::Named;
+                continue;
+            }
             end = push(symbol, *address, &mut texts, names);
             if end == Frame::Wild {
                 break;

@@ -16,6 +16,7 @@ mod blktrace;
 mod blktrace_defects;
 mod blktrace_live;
 mod cached;
+mod chains;
 mod direct;
 mod hung;
 mod labs;
@@ -41,6 +42,7 @@ fn main() {
         hung::tests(),
         totals::tests(),
         waits::tests(),
+        chains::tests(),
         bad_captures::tests(),
         bad_input::tests(),
         blktrace::tests(),

@@ -1,7 +1,8 @@
 //! A recording read back, and what holds for every recording.
 
 use iowhy_core::model::{
-    Environment, Name, Names, Operation, Origin, Request, RequestPart, Status, Wait,
+    Environment, Name, Names, Operation, Origin, Request, RequestPart, Stack, Status, Wait,
+    WaitChain,
 };
 use iowhy_core::recording::Reader;
 use iowhy_core::source::{Batch, Progress, Source};
@@ -21,6 +22,8 @@ pub struct Recording {
     pub requests: Vec<Request>,
     pub parts: Vec<RequestPart>,
     pub waits: Vec<Wait>,
+    pub chains: Vec<WaitChain>,
+    pub stacks: Vec<Stack>,
     names: Names,
 }
 
@@ -39,8 +42,18 @@ impl Recording {
             requests: batch.requests,
             parts: batch.parts,
             waits: batch.waits,
+            chains: batch.wait_chains,
+            stacks: batch.stacks,
             names,
         })
+    }
+
+    /// The functions of the user stacks of a thread's waits.
+    pub fn user_stacks(&self, thread: &str) -> BTreeSet<&str> {
+        let rows = self.chains.iter().filter(|row| self.text(row.thread) == thread);
+        let ids: BTreeSet<u64> = rows.filter_map(|row| row.user_stack_id).collect();
+        let stacks = self.stacks.iter().filter(|stack| stack.user && ids.contains(&stack.stack_id));
+        stacks.flat_map(|stack| &stack.frames).map(|name| self.names.get(*name)).collect()
     }
 
     /// The text of a name; the empty text for none.

@@ -28,6 +28,13 @@ struct Kind {
     syscall: Option<u32>,
 }
 
+impl Kind {
+    /// Whether both are the same but for how that is known.
+    fn is_beside(&self, other: &Kind) -> bool {
+        (self.pid, self.syscall, &self.thread) == (other.pid, other.syscall, &other.thread)
+    }
+}
+
 /// What makes chains the same.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 struct Key {
@@ -105,15 +112,22 @@ impl Tally {
 
     fn add_path(&mut self, path: &[WaitChain], names: &Names) {
         let (Some(first), Some(last)) = (path.first(), path.last()) else { return };
-        let key = Key {
-            hops: path.iter().map(|row| kind(row, names)).collect(),
-            class: last.class,
-            device: last.device,
-            counted: first.wait_id.is_some(),
-        };
+        let mut hops: Vec<Kind> = Vec::with_capacity(path.len());
+        let mut told: Vec<&WaitChain> = Vec::with_capacity(path.len());
+        for row in path {
+            let hop = kind(row, names);
+            // Members of a pool that stand in a queue, one behind the other, are one.
+            let queued = hops.last().is_some_and(|before| before.is_beside(&hop));
+            if !queued || row.class.is_some() {
+                hops.push(hop);
+                told.push(row);
+            }
+        }
+        let key =
+            Key { hops, class: last.class, device: last.device, counted: first.wait_id.is_some() };
         let room = self.chains.len() < MOST_CHAINS || self.chains.contains_key(&key);
         let account = if room { self.chains.entry(key).or_default() } else { &mut self.further };
-        account.add(path, first, last);
+        account.add(&told, first, last);
     }
 
     /// The chains; `None` where there were none.
@@ -196,7 +210,7 @@ impl Tally {
 }
 
 impl Account {
-    fn add(&mut self, path: &[WaitChain], first: &WaitChain, last: &WaitChain) {
+    fn add(&mut self, path: &[&WaitChain], first: &WaitChain, last: &WaitChain) {
         let time = last.storage_ns;
         self.time_ns += time;
         self.slept_ns += first.duration_ns;
@@ -353,6 +367,22 @@ mod tests {
         assert_eq!((most.steps[1].tid, most.class), (Some(7), "fsync"));
         assert_eq!(chains.rows[1].steps.len(), 3);
         assert_eq!(chains.rows[1].files, [("/data/snap".to_owned(), 500)]);
+    }
+
+    #[test]
+    fn a_queue_of_one_pool_is_one_place() {
+        let mut script = Script::new(10);
+        let names = ["worker-1", "worker-2", "worker-3", "snapshot-writer"];
+        let queue: Vec<(u32, &str)> = (1..).zip(names).collect();
+        for first in 0..3 {
+            script.chain(&queue[first..], 1_000, 1_000);
+        }
+        script.chain(&[(1, "worker-1"), (2, "worker-2")], 1_000, 1_000);
+        let rows = script.summary().chains.expect("there are chains").rows;
+        assert_eq!(rows.len(), 2, "{rows:?}");
+        assert_eq!((rows[0].steps.len(), rows[0].sleeps, rows[0].steps[0].threads), (2, 3, 3));
+        // Who waits for storage itself is named, whoever waits for it.
+        assert_eq!(rows[1].steps.len(), 2);
     }
 
     #[test]

@@ -1,0 +1,263 @@
+//! Threads that wait for one that writes: each is found, and so is the one that they wait for, in
+//! programs of several languages.
+
+use crate::recording::Recording;
+use crate::support::{finish, iowhy, labs_program, said, trial};
+use iowhy_core::model::{KnownBy, WaitChain, WaitClass};
+use iowhy_labs::devices::{Backing, BlockDevice, Cgroup, FileSystem, Kind, Limit, LoopDevice};
+use iowhy_labs::error::Context;
+use iowhy_labs::scratch::Scratch;
+use iowhy_labs::workload::Workload;
+use iowhy_labs::{Error, Result, command, fio, machine, process};
+use libtest_mimic::Trial;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const MIB: u64 = 1 << 20;
+/// How long a program runs: its start, the watch's and the watch itself, on a busy machine.
+const SECONDS: u64 = 20;
+
+pub fn tests() -> Vec<Trial> {
+    vec![
+        trial("chains::mutex_in_c", || moving(c("mutex")?, &["worker", "snapshot-writer"])),
+        trial("chains::two_locks_in_c", || {
+            moving(c("hops")?, &["worker", "relay", "snapshot-writer"])
+        }),
+        trial("chains::pipe_in_c", || moving(c("pipe")?, &["reader", "feeder"])),
+        trial("chains::mutex_in_rust", || moving(rust(), &["worker", "snapshot-writer"])),
+        trial("chains::mutex_in_go", || moving(go()?, &["chains-go", "chains-go"])),
+        trial("chains::monitor_in_java", java),
+        trial("chains::standing_in_c", || standing(c("mutex")?, KnownBy::Owner)),
+        trial("chains::standing_in_rust", || standing(rust(), KnownBy::Likely)),
+    ]
+}
+
+/// A program that writes to the file that it is given.
+type Program = Box<dyn Fn(&Path) -> Command>;
+
+fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/programs").join(name)
+}
+
+/// Where a compiler puts what it makes; the same for every test.
+fn made(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
+/// A compiler that need not be there.
+fn compiler(name: &str) -> Result<PathBuf> {
+    command::find(name).map_err(|_| Error::unsupported(name, format!("install {name}")))
+}
+
+fn c(mode: &'static str) -> Result<Program> {
+    let program = made(&format!("chains-c-{mode}"));
+    let mut gcc = Command::new(command::find("gcc")?);
+    gcc.args(["-O1", "-fno-omit-frame-pointer", "-pthread", "-o"]).arg(&program);
+    command::output_of({
+        gcc.arg(source("chains.c"));
+        gcc
+    })?;
+    Ok(Box::new(move |file| {
+        let mut command = Command::new(&program);
+        command.arg(mode).arg(file).arg(SECONDS.to_string());
+        command
+    }))
+}
+
+fn rust() -> Program {
+    Box::new(|file| {
+        Workload::Locked { file: file.to_owned(), seconds: SECONDS }.command(labs_program())
+    })
+}
+
+fn go() -> Result<Program> {
+    let program = made("chains-go");
+    let mut go = Command::new(compiler("go")?);
+    go.args(["build", "-o"]).arg(&program).arg(source("chains.go"));
+    command::output_of(go)?;
+    Ok(Box::new(move |file| {
+        let mut command = Command::new(&program);
+        command.arg(file).arg(SECONDS.to_string());
+        command
+    }))
+}
+
+/// A running program, which is ended whatever happens.
+struct Running(Child);
+
+impl Running {
+    fn start(mut command: Command) -> Result<Running> {
+        command.stdout(Stdio::null());
+        let shown = command::shown(&command);
+        command.spawn().map(Running).context(|| format!("start {shown}"))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        process::signal(&self.0, rustix::process::Signal::TERM);
+        process::wait_or_kill(&mut self.0, Duration::from_secs(5));
+    }
+}
+
+/// A watch of two seconds.
+fn record(scratch: &Scratch) -> Result<Recording> {
+    machine::need_bpf()?;
+    let output = scratch.fresh("recording");
+    let mut record = iowhy(["record", "-t", "2", "-o"])?;
+    record.arg(&output);
+    let result = finish(record)?;
+    assert!(result.status.success(), "{}", said(&result));
+    Recording::open(&output)
+}
+
+/// The paths that lead through threads with these names, the first to the last.
+fn paths<'a>(recording: &'a Recording, threads: &[&str]) -> Vec<&'a [WaitChain]> {
+    let same = |a: &WaitChain, b: &WaitChain| (a.chain_id, a.path) == (b.chain_id, b.path);
+    let is_wanted = |path: &&[WaitChain]| {
+        let digit = |letter: char| letter.is_ascii_digit();
+        let name = |row: &WaitChain| recording.text(row.thread).trim_end_matches(digit);
+        let mut names: Vec<&str> = path.iter().map(name).collect();
+        let all = names == threads;
+        // Members of a pool may stand in between.
+        names.dedup();
+        all || names == threads
+    };
+    recording.chains.chunk_by(same).filter(is_wanted).collect()
+}
+
+/// What holds for every chain.
+fn check(recording: &Recording) {
+    let waits: BTreeSet<u64> = recording.waits.iter().map(|wait| wait.wait_id).collect();
+    for chain in recording.chains.chunk_by(|a, b| a.chain_id == b.chain_id) {
+        let first = &chain[0];
+        let times = chain.iter().filter(|row| row.hop == 0).map(|row| row.storage_ns);
+        assert!(times.sum::<u64>() <= first.duration_ns, "{chain:?}");
+        for path in chain.chunk_by(|a, b| a.path == b.path) {
+            let hops = path.iter().map(|row| row.hop);
+            assert!(hops.eq(0..path.len() as u32), "{path:?}");
+            let (last, others) = path.split_last().expect("a path has rows");
+            assert!(last.wait_id.is_some_and(|wait| waits.contains(&wait)), "{path:?}");
+            assert!(last.class.is_some() && last.waits.is_some(), "{path:?}");
+            assert!(others.iter().all(|row| row.class.is_none()), "{path:?}");
+            assert!(path.iter().all(|row| (row.hop == 0) == row.known_by.is_none()), "{path:?}");
+        }
+    }
+}
+
+/// Threads that wait again and again for a writer under a limit.
+fn moving(program: Program, threads: &[&str]) -> Result<()> {
+    let recording = throttled(&program, Duration::ZERO, |_| Ok(()))?;
+    expect_moving(&recording, threads);
+    Ok(())
+}
+
+/// What was recorded while the program ran under a limit for a while and `ready` was called.
+fn throttled(
+    program: &Program,
+    warm: Duration,
+    ready: impl FnOnce(u32) -> Result<()>,
+) -> Result<Recording> {
+    let scratch = Scratch::new()?;
+    let device = LoopDevice::new(&scratch, Backing::Tmpfs, 16 * MIB)?;
+    let cgroup = Cgroup::block(&scratch)?;
+    cgroup.limit(&device, Limit::WriteIops(20))?;
+    let running = Running::start(cgroup.inside(&program(device.path())))?;
+    std::thread::sleep(warm);
+    ready(running.0.id())?;
+    record(&scratch)
+}
+
+fn expect_moving(recording: &Recording, threads: &[&str]) {
+    check(recording);
+    let found = paths(recording, threads);
+    let first: BTreeSet<u32> = found.iter().map(|path| path[0].tid).collect();
+    assert!(!first.is_empty(), "nobody waited along {threads:?}: {:?}", shown(recording));
+    let time: u64 = found.iter().map(|path| path[0].storage_ns).sum();
+    // Of each two seconds the writer waits most.
+    assert!(time > 500_000_000, "{time} ns along {threads:?}: {:?}", shown(recording));
+    let of_limit = found.iter().filter_map(|path| path.last());
+    let of_limit = of_limit.filter(|last| last.class == Some(WaitClass::CgroupThrottle));
+    let limited: u64 = of_limit.map(|last| last.storage_ns).sum();
+    assert!(limited * 10 > time * 8, "{limited} of {time} ns because of the limit");
+    // The ledger has the writer's wait, and nobody's who only waited for it.
+    let waiting = recording.waits.iter().filter(|wait| first.contains(&wait.tid));
+    let direct: u64 = waiting.map(|wait| wait.duration_ns).sum();
+    assert!(threads[0] == threads[1] || direct < time / 4, "{direct} of {time} ns");
+}
+
+/// The chains as a person reads them, for a test that fails.
+fn shown(recording: &Recording) -> BTreeSet<String> {
+    let same = |a: &WaitChain, b: &WaitChain| (a.chain_id, a.path) == (b.chain_id, b.path);
+    let show = |path: &[WaitChain]| {
+        let names = path.iter().map(|row| recording.text(row.thread).to_owned());
+        names.collect::<Vec<_>>().join(" < ")
+    };
+    recording.chains.chunk_by(same).map(show).collect()
+}
+
+/// Threads of the JVM, with the names of its methods from a perf map.
+fn java() -> Result<()> {
+    let (java, jcmd) = (compiler("java")?, compiler("jcmd")?);
+    let classes = made("chains-java");
+    let mut javac = Command::new(compiler("javac")?);
+    javac.arg("-d").arg(&classes).arg(source("Chains.java"));
+    command::output_of(javac)?;
+    let program: Program = Box::new(move |file| {
+        let mut command = Command::new(&java);
+        // Compiled at once: the interpreter has one name for all methods.
+        command.args(["-XX:+PreserveFramePointer", "-Xcomp", "-XX:TieredStopAtLevel=1", "-cp"]);
+        command.arg(&classes).arg("Chains").arg(file).arg(SECONDS.to_string());
+        command
+    });
+    let recording = throttled(&program, Duration::from_secs(4), |pid| {
+        let mut map = Command::new(&jcmd);
+        map.arg(pid.to_string()).arg("Compiler.perfmap");
+        command::output_of(map).map(drop)
+    })?;
+    expect_moving(&recording, &["worker-", "snapshot-writer"]);
+    let stacks = recording.user_stacks("snapshot-writer");
+    assert!(stacks.iter().any(|name| name.contains(" Chains.")), "{stacks:?}");
+    Ok(())
+}
+
+/// A chain that does not move at all while it is watched.
+fn standing(program: Program, known_by: KnownBy) -> Result<()> {
+    let scratch = Scratch::new()?;
+    let disk = LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?;
+    let disk = FileSystem::new(&scratch, disk, Kind::Ext4)?;
+    let file = fio::prepare(&disk.path().join("data"), MIB)?;
+    let frozen = disk.freeze()?;
+    let running = Running::start(program(&file))?;
+    wait_for_threads(running.0.id(), 6)?;
+    let result = record(&scratch);
+    drop(frozen);
+    drop(running);
+    let recording = result?;
+    check(&recording);
+    let found = paths(&recording, &["worker", "snapshot-writer"]);
+    let workers: BTreeSet<u32> = found.iter().map(|path| path[0].tid).collect();
+    assert_eq!(workers.len(), 5, "{:?}", shown(&recording));
+    for path in found {
+        let last = path.last().expect("a path has rows");
+        assert_eq!((last.known_by, last.class), (Some(known_by), Some(WaitClass::FsLock)));
+        assert!(path[0].censored && path[0].storage_ns > 1_900_000_000, "{path:?}");
+    }
+    Ok(())
+}
+
+/// Waits until a process has so many threads, and they have had time to fall asleep.
+fn wait_for_threads(pid: u32, count: usize) -> Result<()> {
+    let folder = format!("/proc/{pid}/task");
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(10) {
+        if std::fs::read_dir(&folder).context(|| format!("list {folder}"))?.count() >= count {
+            std::thread::sleep(Duration::from_millis(500));
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Err(Error::failed("wait for the program's threads", format!("it has fewer than {count}")))
+}

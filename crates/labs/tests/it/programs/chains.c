@@ -1,0 +1,130 @@
+// Threads that wait for one that writes. usage: chains mutex|hops|pipe FILE SECONDS
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define WORKERS 5
+#define BYTES	4096
+
+static pthread_mutex_t first = PTHREAD_MUTEX_INITIALIZER, second = PTHREAD_MUTEX_INITIALIZER;
+static int file, pipe_ends[2];
+static time_t end;
+static void *page;
+
+static int goes_on(void)
+{
+	return time(NULL) < end;
+}
+
+static void name(const char *text)
+{
+	pthread_setname_np(pthread_self(), text);
+}
+
+static void __attribute__((noinline)) write_page(void)
+{
+	if (pwrite(file, page, BYTES, 0) != BYTES) {
+		perror("pwrite");
+		exit(1);
+	}
+}
+
+static void *writer(void *unused)
+{
+	name("snapshot-writer");
+	while (goes_on()) {
+		pthread_mutex_lock(&first);
+		write_page();
+		pthread_mutex_unlock(&first);
+		usleep(2000);
+	}
+	return unused;
+}
+
+static void __attribute__((noinline)) take(pthread_mutex_t *lock, pthread_mutex_t *inner)
+{
+	pthread_mutex_lock(lock);
+	if (inner) {
+		pthread_mutex_lock(inner);
+		pthread_mutex_unlock(inner);
+	}
+	pthread_mutex_unlock(lock);
+	usleep(2000);
+}
+
+static void *relay(void *unused)
+{
+	name("relay");
+	while (goes_on())
+		take(&second, &first);
+	return unused;
+}
+
+static void *worker(void *lock)
+{
+	name("worker");
+	while (goes_on())
+		take(lock, NULL);
+	return NULL;
+}
+
+static void *feeder(void *unused)
+{
+	name("feeder");
+	while (goes_on()) {
+		write_page();
+		if (write(pipe_ends[1], "x", 1) != 1)
+			exit(1);
+	}
+	close(pipe_ends[1]);
+	return unused;
+}
+
+static void *reader(void *unused)
+{
+	char byte;
+
+	name("reader");
+	while (read(pipe_ends[0], &byte, 1) == 1)
+		;
+	return unused;
+}
+
+int main(int count, char **arguments)
+{
+	pthread_t threads[WORKERS + 2];
+	int used = 0, i;
+
+	if (count != 4)
+		return 2;
+	file = open(arguments[2], O_RDWR | O_DIRECT);
+	if (file < 0 || pipe(pipe_ends) || posix_memalign(&page, BYTES, BYTES)) {
+		perror(arguments[2]);
+		return 1;
+	}
+	memset(page, 'x', BYTES);
+	end = time(NULL) + atoi(arguments[3]);
+	if (!strcmp(arguments[1], "pipe")) {
+		pthread_create(&threads[used++], NULL, feeder, NULL);
+		pthread_create(&threads[used++], NULL, reader, NULL);
+	} else {
+		int hops = !strcmp(arguments[1], "hops");
+
+		pthread_create(&threads[used++], NULL, writer, NULL);
+		usleep(20000);
+		if (hops) {
+			pthread_create(&threads[used++], NULL, relay, NULL);
+			usleep(20000);
+		}
+		for (i = 0; i < WORKERS; i++)
+			pthread_create(&threads[used++], NULL, worker, hops ? &second : &first);
+	}
+	for (i = 0; i < used; i++)
+		pthread_join(threads[i], NULL);
+	return 0;
+}
