@@ -4,6 +4,7 @@
 
 pub mod chains;
 pub mod events;
+pub mod explain;
 pub mod export;
 pub mod import;
 pub mod interval;
@@ -58,6 +59,8 @@ pub enum Command {
     Stat(interval::Stat),
     /// Show how long requests took, as histograms (replaces biolatency, iolatency)
     Latency(interval::Latency),
+    /// Tell how a cause makes a disk slow, and what was seen of it in a source
+    Explain(explain::Explain),
     /// Show what this machine lets iowhy see, and what is lost for each thing missing
     Check,
 }

@@ -7,7 +7,7 @@
 //! | [`formats`] | other programs' formats: blktrace, blkparse and ftrace text |
 //! | [`recording`] | the directory of Parquet tables, in and out; the only place that knows Arrow |
 //! | [`analysis`] | histograms, streams, shares: from batches to a [`analysis::Summary`] |
-//! | [`formats`] | other programs' formats |
+//! | [`diagnosis`] | rules: from a summary to named causes |
 //! | [`script`] | requests written by hand, for tests and scenarios |
 //!
 //! What does not belong here: reading `/proc` or BPF (crate `iowhy-capture`), drawing anything
@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 pub mod analysis;
+pub mod diagnosis;
 pub mod formats;
 pub mod model;
 pub mod recording;

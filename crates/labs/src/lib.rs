@@ -16,6 +16,7 @@
 //! | [`page`] | the parts of docs/ that labs write |
 //! | [`demo`] | `cargo lab demo` |
 //! | [`located`] | `iowhy locate` beside debugfs |
+//! | [`labs`] | `cargo lab run`, `cargo lab matrix`: scenarios with a known cause |
 //! | [`iowhy`] | the built binary that the labs drive |
 //! | [`vm`] | guests: other kernels and other devices, under QEMU |
 //!
@@ -32,6 +33,7 @@ pub mod devices;
 pub mod error;
 pub mod fio;
 pub mod iowhy;
+pub mod labs;
 pub mod located;
 pub mod machine;
 pub mod page;

@@ -66,9 +66,13 @@ pub fn loops_below(path: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Where cgroups can be made: v1's blkio and memory, and v2.
+/// Where cgroups can be made: v1's blkio, memory and cpu, and v2.
 pub fn cgroup_roots() -> Vec<PathBuf> {
-    ["blkio", "memory"].into_iter().filter_map(cgroup_v1_root).chain(cgroup_v2_root()).collect()
+    ["blkio", "memory", "cpu"]
+        .into_iter()
+        .filter_map(cgroup_v1_root)
+        .chain(cgroup_v2_root())
+        .collect()
 }
 
 /// The mount of a cgroup v1 controller.

@@ -6,7 +6,7 @@ use iowhy_labs::devices::{Backing, Cgroup, FileSystem, Kind, LoopDevice, Zram};
 use iowhy_labs::error::Context;
 use iowhy_labs::scratch::{self, Scratch};
 use iowhy_labs::workload::Workload;
-use iowhy_labs::{Result, bench, bench_blktrace, demo, vm};
+use iowhy_labs::{Result, bench, bench_blktrace, demo, labs, vm};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -32,6 +32,10 @@ enum Command {
     BenchLocate(bench::locate::Settings),
     /// Runs a command in a guest with another kernel.
     Vm(vm::command::Settings),
+    /// Runs one lab: makes a cause happen and compares what iowhy says.
+    Run(labs::run::Settings),
+    /// Runs all labs and prints what was found, missed and false.
+    Matrix(labs::matrix::Settings),
     /// Removes what killed labs left: mounts, loop and zram devices, cgroups, files.
     Clean,
     /// Makes devices, says where, and keeps them until it is killed; for the test of `clean`.
@@ -65,6 +69,8 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Capture(capture) => capture.write().map(done),
         Command::BenchLocate(settings) => bench::locate::run(settings, &mut say).map(done),
         Command::Vm(settings) => vm::command::run(settings, &mut say),
+        Command::Run(settings) => labs::run::run(settings, &mut say).map(done),
+        Command::Matrix(settings) => labs::matrix::run(settings, &mut say).map(done),
         Command::Clean => scratch::remove_dead().map(done),
         Command::Hold => hold().map(done),
         Command::Workload(workload) => workload.run().map(done),

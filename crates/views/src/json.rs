@@ -2,6 +2,7 @@
 
 use crate::escape::is_deceptive;
 use iowhy_core::analysis::Summary;
+use iowhy_core::diagnosis::Diagnosis;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -28,13 +29,16 @@ struct Report<'a> {
     format: u32,
     units: BTreeMap<&'static str, &'static str>,
     #[serde(flatten)]
+    diagnosis: &'a Diagnosis,
+    #[serde(flatten)]
     summary: &'a Summary,
 }
 
-/// The summary as JSON, indented, with a newline at its end. Names are exact, but characters that
+/// Findings and the summary as JSON, indented, with a newline at its end. Names are exact, but characters that
 /// could break a terminal are written as `\u` escapes.
-pub fn render(summary: &Summary) -> String {
-    let report = Report { format: FORMAT, units: UNITS.iter().copied().collect(), summary };
+pub fn render(summary: &Summary, diagnosis: &Diagnosis) -> String {
+    let units = UNITS.iter().copied().collect();
+    let report = Report { format: FORMAT, units, diagnosis, summary };
     // Writing to a String cannot fail, and every key is a text.
     let mut json = serde_json::to_string_pretty(&report).unwrap_or_default();
     json.push('\n');

@@ -19,6 +19,7 @@
 
 pub mod check;
 pub mod escape;
+pub mod explain;
 pub mod human;
 pub mod interval;
 pub mod json;

@@ -3,6 +3,7 @@
 pub mod chains;
 pub mod check;
 pub mod events;
+pub mod explain;
 pub mod export;
 pub mod import;
 pub mod locate;

@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::sources;
 use iowhy_core::analysis::{Summarizer, Summary};
+use iowhy_core::diagnosis::diagnose;
 use iowhy_core::model::filter::silent_waits;
 use iowhy_core::source::Source;
 use std::path::PathBuf;
@@ -33,10 +34,11 @@ pub fn read(paths: &[PathBuf], only: &Only) -> Result<Summary, Failure> {
 
 /// Prints a summary as the user asked for it.
 pub fn show(summary: &Summary, show: &Show) -> Result<(), Failure> {
+    let diagnosis = diagnose(summary);
     let text = if show.json {
-        iowhy_views::json::render(summary)
+        iowhy_views::json::render(summary, &diagnosis)
     } else {
-        iowhy_views::text::render(summary, &output::style())
+        iowhy_views::text::render(summary, &diagnosis, &output::style())
     };
     output::print(&text)
 }

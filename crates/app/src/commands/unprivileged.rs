@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::output;
 use iowhy_capture::host::{devices, system};
 use iowhy_core::analysis::Summarizer;
+use iowhy_core::diagnosis::Diagnosis;
 use iowhy_core::model::Names;
 use std::time::Duration;
 
@@ -25,5 +26,6 @@ pub fn show(time: Duration) -> Result<(), Failure> {
         "no requests, processes, files or code paths: counters of the kernel only".to_owned(),
     );
     let summary = Summarizer::new(&environment).finish(&environment, &Names::new());
-    output::print(&iowhy_views::text::render(&summary, &output::style()))
+    let diagnosis = Diagnosis::default();
+    output::print(&iowhy_views::text::render(&summary, &diagnosis, &output::style()))
 }

@@ -9,6 +9,7 @@
 //! | [`histograms`] | how long requests took, by device, flags and process |
 //! | [`latency`], [`bins`] | mergeable histograms; the same as coarse as a screen needs them |
 //! | [`plots`] | what is drawn: by latency, by time, by place on the device |
+//! | [`patterns`] | how a load behaves, for the diagnosis |
 //! | `life` | what the columns of one record say about its times |
 //! | `device`, `busy`, `streams` | one device's sums, its busy time, its sequential share |
 //! | [`stages`] | captures of single events: their stages, and btt's figures |
@@ -33,6 +34,7 @@ pub mod histograms;
 pub mod intervals;
 pub mod latency;
 pub(crate) mod life;
+pub mod patterns;
 pub mod plots;
 mod report;
 mod rows;

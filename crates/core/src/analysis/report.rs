@@ -4,6 +4,7 @@ use super::axes::ByDirection;
 use super::bounded::{Layer, Place, Used};
 use super::counters;
 use super::device::{DeviceTally, Window};
+use super::patterns::Patterns;
 use super::rows::Rows;
 use super::settings;
 use super::summarizer::Summarizer;
@@ -41,6 +42,7 @@ pub(super) fn summary(
         origins: rows.origins(),
         code_paths: rows.code_paths(),
         changed_settings: settings::changed(environment),
+        patterns: report.patterns(),
         environment: environment.clone(),
     }
 }
@@ -53,6 +55,14 @@ struct Report<'a> {
 }
 
 impl Report<'_> {
+    fn patterns(&self) -> Patterns {
+        let device = |slot: usize| self.all.devices.get(slot).map(|tally| self.name(tally));
+        let stacks = &self.all.charged.stacks;
+        self.all
+            .patterns
+            .finish(self.names, stacks, self.window.end_ns, |slot| device(slot).unwrap_or_default())
+    }
+
     fn name(&self, tally: &DeviceTally) -> String {
         match tally.name {
             Some(name) => self.names.get(name).to_owned(),

@@ -7,6 +7,7 @@ use super::bounded::{Charge, Layer, Place};
 use super::device::{DeviceTally, Window};
 use super::files;
 use super::life::{Life, Stand};
+use super::patterns;
 use super::report;
 use super::streams::{GroupKey, Streams, Subject};
 use super::summary::Summary;
@@ -35,6 +36,7 @@ pub struct Summarizer {
     pub(super) chains: chains::Tally,
     pub(super) blame: Blame,
     pub(super) files: files::Tally,
+    pub(super) patterns: patterns::Tally,
     /// Numbers the requests in the order in which they are charged.
     sequence: u64,
     /// When the watch began, or 0 where its source knows only at the end.
@@ -58,6 +60,7 @@ impl Summarizer {
             chains: chains::Tally::default(),
             blame: Blame::default(),
             files: files::Tally::default(),
+            patterns: patterns::Tally::default(),
             sequence: 0,
             start_ns: environment.start_ns,
             latest_ns: 0,
@@ -73,10 +76,13 @@ impl Summarizer {
         batch.stacks.iter().for_each(|stack| self.charged.stacks.add(stack, names));
         batch.stacks.iter().for_each(|stack| self.chains.meet(stack));
         batch.processes.iter().for_each(|process| self.charged.meet(process));
-        batch.waits.iter().for_each(|wait| self.waits.add(wait));
         batch.wait_chains.iter().for_each(|row| self.chains.add(row, names));
         self.blame.add_waits(batch);
         batch.files.iter().for_each(|row| self.files.add(row, names));
+        for wait in &batch.waits {
+            self.waits.add(wait);
+            self.patterns.wait(wait, &self.charged.stacks);
+        }
         for (request, parts) in batch.requests_with_parts() {
             self.add_request(request, parts, names);
         }
@@ -91,6 +97,7 @@ impl Summarizer {
         let layer = layer(request, names);
         let place = Place::new(slot, layer);
         self.latest_ns = self.latest_ns.max(life.ended_ns());
+        self.patterns.request(slot, request, parts, &life, self.start_ns);
         if let Some(device) = self.devices.get_mut(usize::from(slot)) {
             device.add(request, &life, direction, layer);
         }

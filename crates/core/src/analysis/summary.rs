@@ -9,6 +9,7 @@
 use super::axes::{ByDirection, ByInterval};
 pub use super::blame::report::{Behind, BlameShares, BlameSummary, BlamedCulprit, BlamedWaiter};
 pub use super::files::{Activity, ActivityRow};
+use super::patterns::Patterns;
 pub use super::usage::*;
 pub use super::waits::chains::{ChainRow, Chains, Step};
 pub use super::waits::ledger::{ClassRow, Ledger, ProcessLedger, Waiter};
@@ -52,6 +53,9 @@ pub struct Summary {
     pub code_paths: CodePaths,
     /// Settings that were not the same at both ends of the watch.
     pub changed_settings: Vec<ChangedSetting>,
+    /// How the load behaves, which the diagnosis reads.
+    #[serde(skip)]
+    pub patterns: Patterns,
     /// What is true of the machine and the watch as a whole: the content of `recording.json`.
     pub environment: Environment,
 }

@@ -58,6 +58,17 @@ impl Cgroup {
         Ok(cgroup)
     }
 
+    /// One that may use so many hundredths of a CPU, in slices of 100 ms.
+    pub fn cpu(scratch: &Arc<Scratch>, percent: u64) -> Result<Cgroup> {
+        let cgroup = Cgroup::new(scratch, "cpu", "cpu")?;
+        let microseconds = percent * 1000;
+        match cgroup.unified {
+            true => cgroup.write("cpu.max", &format!("{microseconds} 100000"))?,
+            false => cgroup.write("cpu.cfs_quota_us", &microseconds.to_string())?,
+        }
+        Ok(cgroup)
+    }
+
     fn new(scratch: &Arc<Scratch>, v1: &str, v2: &str) -> Result<Cgroup> {
         let unified = machine::cgroup_v2_root().filter(|root| {
             fs::read_to_string(root.join("cgroup.controllers"))

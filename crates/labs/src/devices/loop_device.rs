@@ -74,6 +74,18 @@ impl LoopDevice {
         Ok(device)
     }
 
+    /// Makes one over all of another device, past the page cache.
+    pub fn over(scratch: &Arc<Scratch>, below: &dyn BlockDevice) -> Result<LoopDevice> {
+        let mut arguments = vec!["--find", "--show", "--direct-io=on"];
+        let path = below.path().to_string_lossy().into_owned();
+        arguments.push(&path);
+        let node = command::run("losetup", arguments)?;
+        // No file of its own: nothing to remove but the device.
+        let file = scratch.fresh("none");
+        let node = PathBuf::from(node.trim());
+        Ok(LoopDevice { node, file, tmpfs: None, _scratch: Arc::clone(scratch) })
+    }
+
     fn attach(&mut self, backing: Backing, bytes: u64, partitions: bool) -> Result<()> {
         allocate(&self.file, bytes, backing)?;
         let direct = if backing == Backing::DirectFile { "on" } else { "off" };

@@ -1,4 +1,4 @@
-//! The first screen: what was watched, what to look at, then where threads waited and for whom,
+//! The first screen: what was watched, why it waits, where threads waited and for whom,
 //! devices, stages, latencies and who and what the time went to.
 //!
 //! Every section is a function from the summary to lines; what a section shows is a
@@ -12,10 +12,12 @@ mod paths;
 mod stages;
 mod usage;
 mod waits;
+mod why;
 
 use crate::style::{Paint, Style};
 use crate::table::{Definition, Drawn, draw_together, wrap};
 use iowhy_core::analysis::Summary;
+use iowhy_core::diagnosis::Diagnosis;
 
 pub use chains::{CHAINS, chains};
 pub use devices::DEVICES;
@@ -23,12 +25,14 @@ pub use paths::CODE_PATHS;
 pub use stages::{STAGES, StageRow};
 pub use usage::{CONTAINERS, FILES, ORIGINS, PROCESSES, UsageRow};
 pub use waits::WAITS;
+pub(crate) use why::{figure, readable, weight};
 
 /// The first screen, in lines that end with a newline.
-pub fn render(summary: &Summary, style: &Style) -> String {
+pub fn render(summary: &Summary, diagnosis: &Diagnosis, style: &Style) -> String {
     let mut screen = Screen::new(style);
     header::header(summary, &mut screen);
     header::notes(summary, &mut screen);
+    why::section(diagnosis, &mut screen);
     waits::section(summary, &mut screen);
     chains::section(summary, &mut screen);
     devices::section(summary, &mut screen);

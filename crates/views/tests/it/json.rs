@@ -2,12 +2,18 @@
 
 use crate::scenes;
 use iowhy_core::analysis::Interval;
+use iowhy_core::diagnosis::diagnose;
 use iowhy_core::script::Script;
 use iowhy_views::json;
 use serde_json::Value;
 
+fn rendered(script: &Script) -> String {
+    let summary = script.summary();
+    json::render(&summary, &diagnose(&summary))
+}
+
 fn parsed(script: &Script) -> Value {
-    serde_json::from_str(&json::render(&script.summary())).unwrap()
+    serde_json::from_str(&rendered(script)).unwrap()
 }
 
 #[test]
@@ -58,7 +64,7 @@ fn what_is_not_known_is_null() {
 #[test]
 fn names_are_exact_and_break_no_terminal() {
     let script = scenes::hostile();
-    let text = json::render(&script.summary());
+    let text = rendered(&script);
     assert!(text.chars().all(|char| char == '\n' || !char.is_control()));
     assert!(!text.contains(['\u{202e}', '\u{200b}', '\u{feff}']));
     let report: Value = serde_json::from_str(&text).unwrap();
@@ -72,4 +78,22 @@ fn nothing_is_a_report_too() {
     let report = parsed(&Script::new(10));
     assert_eq!(report["watch"]["requests"], 0);
     assert_eq!(report["devices"].as_array().unwrap().len(), 0);
+}
+
+#[test]
+fn findings_keep_their_contract() {
+    let report = parsed(&scenes::jenkins());
+    let finding = &report["findings"][0];
+    assert_eq!(finding["cause"], "metadata-scan");
+    assert_eq!(finding["subject"]["device"], "xvdj");
+    assert_eq!(finding["subject"]["pid"], 30603);
+    assert!(["info", "warning", "critical"].contains(&finding["severity"].as_str().unwrap()));
+    assert!((0.0..=1.0).contains(&finding["impact"].as_f64().unwrap()));
+    for key in ["sentence", "fix", "check", "confidence"] {
+        assert!(!finding[key].as_str().unwrap().is_empty(), "{key}");
+    }
+    for evidence in finding["evidence"].as_array().unwrap() {
+        assert!(evidence["figure"].is_number() && evidence["unit"].is_string());
+        assert!(evidence["command"].as_str().unwrap().len() > 5);
+    }
 }

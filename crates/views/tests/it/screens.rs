@@ -2,6 +2,7 @@
 //! `IOWHY_BLESS=1`, look at every file as the person at 3 a.m., and commit them.
 
 use crate::scenes;
+use iowhy_core::diagnosis::diagnose;
 use iowhy_core::script::Script;
 use iowhy_views::check::{self, State};
 use iowhy_views::style::Style;
@@ -17,8 +18,13 @@ fn compare(path: &str, found: &str) {
     assert_eq!(found, expected, "{} is not current: see the top of {}", path.display(), file!());
 }
 
+fn first_screen(script: &Script, style: &Style) -> String {
+    let summary = script.summary();
+    text::render(&summary, &diagnose(&summary), style)
+}
+
 fn screen(name: &str, script: &Script, style: Style) {
-    let found = text::render(&script.summary(), &style);
+    let found = first_screen(script, &style);
     for line in found.lines() {
         assert!(escape::width(line) <= style.columns(), "{name}: too wide: {line}");
         assert!(!line.ends_with(' '), "{name}: space at the end: {line}");
@@ -34,7 +40,7 @@ fn a_busy_host_at_every_width() {
     }
     let ascii = Style { unicode: false, ..Style::plain(80) };
     screen("jenkins-ascii", &script, ascii);
-    assert!(text::render(&script.summary(), &ascii).is_ascii());
+    assert!(first_screen(&script, &ascii).is_ascii());
 }
 
 #[test]
@@ -84,7 +90,7 @@ fn hostile_names_break_no_terminal() {
     for width in [0, 40, 57, 80, 120, 500] {
         for unicode in [true, false] {
             let style = Style { unicode, width, ..Style::plain(80) };
-            let found = text::render(&script.summary(), &style);
+            let found = first_screen(&script, &style);
             let is_plain = |char: char| char == '\n' || !char.is_control();
             assert!(found.chars().all(is_plain));
             assert!(!found.contains(['\u{202e}', '\u{200b}', '\u{feff}', '\u{fffd}']));
@@ -96,10 +102,11 @@ fn hostile_names_break_no_terminal() {
 fn any_width_fits() {
     for script in [scenes::jenkins(), scenes::hung(), scenes::stacked(), scenes::imported()] {
         let summary = script.summary();
+        let diagnosis = diagnose(&summary);
         for width in (40..220).step_by(7) {
             for unicode in [true, false] {
                 let style = Style { unicode, ..Style::plain(width) };
-                for line in text::render(&summary, &style).lines() {
+                for line in text::render(&summary, &diagnosis, &style).lines() {
                     assert!(escape::width(line) <= width, "{width}: {line}");
                 }
             }
@@ -109,9 +116,9 @@ fn any_width_fits() {
 
 #[test]
 fn colour_changes_nothing_but_colour() {
-    let summary = scenes::jenkins().summary();
-    let plain = text::render(&summary, &Style::plain(80));
-    let coloured = text::render(&summary, &Style { colour: true, ..Style::plain(80) });
+    let script = scenes::jenkins();
+    let plain = first_screen(&script, &Style::plain(80));
+    let coloured = first_screen(&script, &Style { colour: true, ..Style::plain(80) });
     let mut bare = coloured.clone();
     for code in ["\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[1;31m"] {
         bare = bare.replace(code, "");

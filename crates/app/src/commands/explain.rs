@@ -1,0 +1,64 @@
+//! `iowhy explain`: how a cause works, and what a source shows of it.
+
+use crate::args::Only;
+use crate::args::explain::Explain;
+use crate::failure::Failure;
+use crate::output;
+use iowhy_core::diagnosis::{Diagnosis, Rule, diagnose, rules};
+use iowhy_views::explain;
+use std::path::PathBuf;
+
+/// Explains.
+pub fn run(args: &Explain) -> Result<(), Failure> {
+    let style = output::style();
+    let (what, paths) = meant(args);
+    let diagnosis = if paths.is_empty() {
+        None
+    } else {
+        Some(diagnose(&super::report::read(&paths, &Only::default())?))
+    };
+    let text = match what {
+        None => explain::causes(diagnosis.as_ref(), &style),
+        Some(what) => explain::cause(find(what, diagnosis.as_ref())?, diagnosis.as_ref(), &style),
+    };
+    output::print(&text)
+}
+
+/// What to explain, and what to read: an argument that is no cause and exists is a source.
+fn meant(args: &Explain) -> (Option<&str>, Vec<PathBuf>) {
+    let what = args.what.as_deref();
+    let path = what.map(PathBuf::from);
+    match (what, path) {
+        (Some(what), Some(path)) if rules::rule_of(what).is_none() && path.exists() => {
+            (None, std::iter::once(path).chain(args.paths.iter().cloned()).collect())
+        }
+        _ => (what, args.paths.clone()),
+    }
+}
+
+fn find(what: &str, diagnosis: Option<&Diagnosis>) -> Result<&'static Rule, Failure> {
+    if let Some(rule) = rules::rule_of(what) {
+        return Ok(rule);
+    }
+    let number = what.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+    match (number, diagnosis) {
+        (Some(_), None) => Err(Failure::new(
+            format!("failed to explain finding {what}: no source was named"),
+            Some(format!("iowhy explain {what} RECORDING")),
+        )),
+        (Some(number), Some(diagnosis)) => {
+            let found = diagnosis.findings.get(number).and_then(|it| rules::rule_of(it.cause));
+            found.ok_or_else(|| {
+                let count = diagnosis.findings.len();
+                Failure::new(
+                    format!("failed to explain finding {what}: there are {count}"),
+                    Some("iowhy explain CAUSE SOURCE tells why a cause was not found".to_owned()),
+                )
+            })
+        }
+        (None, _) => Err(Failure::new(
+            format!("failed to explain {what}: no cause has that name"),
+            Some("iowhy explain lists the causes".to_owned()),
+        )),
+    }
+}

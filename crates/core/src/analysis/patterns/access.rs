@@ -1,0 +1,281 @@
+//! What the addresses and sizes of a device's requests tell.
+
+use crate::analysis::Direction;
+use crate::analysis::life::Life;
+use crate::model::{Name, Names, Origin, Request, RequestPart};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+const PAGE_SECTORS: u64 = 8;
+/// Every so many-th page is watched at first: a read of 64 KiB holds one of them.
+const STRIDE: u64 = 16;
+/// Watched pages that are remembered before every other one is forgotten.
+const PAGES: usize = 1 << 16;
+/// Pages of one request that are looked at: more than any request has.
+const MOST_PAGES: u64 = 1 << 16;
+/// Reads that a following write is compared with.
+const RECENT: usize = 4096;
+/// How soon a write must follow a read to be its other half, nanoseconds.
+const SOON_NS: u64 = 1_000_000_000;
+/// How soon after each other pieces of one bio are queued, nanoseconds.
+const AT_ONCE_NS: u64 = 500_000;
+/// Sizes, threads and files that are told apart.
+const SIZES: usize = 64;
+const THREADS: usize = 1024;
+const FILES: usize = 4096;
+/// Files in the result.
+const LISTED: usize = 20;
+
+/// What the addresses of one device's requests tell.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Access {
+    /// Watched pages that buffered reads read: each page that reads of 64 KiB and more hold one of.
+    pub watched_pages: u64,
+    /// Those of them that had been read before in this watch.
+    pub pages_again: u64,
+    /// Writes of programs, not of journals and metadata.
+    pub data_writes: u64,
+    /// Those of them that do not begin or end at a multiple of 4096 bytes.
+    pub unaligned_writes: u64,
+    /// Writes whose first or last page was read within the second before.
+    pub writes_after_read: u64,
+    /// Requests that go on where the one before of the same thread ended, queued within 0.5 ms.
+    pub pieces: u64,
+    /// Their bytes and those of the first pieces.
+    pub pieces_bytes: u64,
+    /// Time of the pieces (Q2C), nanoseconds.
+    pub pieces_ns: u64,
+    /// How many requests have each size, bytes; most first.
+    pub sizes: Vec<(u64, u64)>,
+    /// The files with most requests.
+    pub files: Vec<FilePattern>,
+}
+
+/// How one file is read and written.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FilePattern {
+    /// Its path.
+    pub file: String,
+    /// Requests that have a part in it.
+    pub requests: u64,
+    /// Those that go on where the file was last read or written.
+    pub sequential: u64,
+    /// Those of them that are elsewhere on the device.
+    pub scattered: u64,
+    /// Direct reads and writes of programs.
+    pub direct: u64,
+    /// Requests of the page cache: read-ahead, faults, writeback.
+    pub cached: u64,
+    /// Reads for touched mapped pages.
+    pub faults: u64,
+    /// Bytes written.
+    pub written: u64,
+    /// Time of its requests (Q2C), nanoseconds.
+    pub time_ns: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct FileTally {
+    requests: u64,
+    next_offset: u64,
+    next_sector: u64,
+    sequential: u64,
+    scattered: u64,
+    direct: u64,
+    cached: u64,
+    faults: u64,
+    written: u64,
+    time_ns: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Thread {
+    next_sector: u64,
+    queued_ns: u64,
+    write: bool,
+    bytes: u64,
+}
+
+/// Adds up requests as they come.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tally {
+    sums: Access,
+    stride: u64,
+    pages: FxHashSet<u64>,
+    recent: FxHashMap<u64, u64>,
+    sizes: FxHashMap<u64, u64>,
+    threads: FxHashMap<u32, Thread>,
+    files: FxHashMap<Name, FileTally>,
+}
+
+impl Tally {
+    #[inline]
+    pub fn add(&mut self, request: &Request, parts: &[RequestPart], life: &Life) {
+        let direction = Direction::from(request.operation);
+        if request.bytes == 0 || !direction.has_sectors() {
+            return;
+        }
+        if self.sizes.len() < SIZES || self.sizes.contains_key(&request.bytes) {
+            *self.sizes.entry(request.bytes).or_default() += 1;
+        }
+        self.follow_thread(request, direction, life);
+        match direction {
+            Direction::Read => self.read(request),
+            _ => self.write(request),
+        }
+        if let [part] = parts {
+            self.follow_file(request, part, life);
+        }
+    }
+
+    fn read(&mut self, request: &Request) {
+        let (first, last) = pages_of(request);
+        if self.recent.len() >= RECENT {
+            self.recent.clear();
+        }
+        self.recent.insert(first, request.start_ns);
+        self.recent.insert(last, request.start_ns);
+        let cached = [Origin::Read, Origin::Readahead, Origin::PageFault];
+        if !cached.contains(&request.origin) {
+            return;
+        }
+        self.stride = self.stride.max(STRIDE);
+        let last = last.min(first.saturating_add(MOST_PAGES));
+        let mut page = first.checked_next_multiple_of(self.stride).unwrap_or(u64::MAX);
+        while page <= last && page < u64::MAX {
+            self.sums.watched_pages += 1;
+            self.sums.pages_again += u64::from(!self.pages.insert(page));
+            page = page.saturating_add(self.stride);
+        }
+        if self.pages.len() > PAGES {
+            self.stride *= 2;
+            let stride = self.stride;
+            self.pages.retain(|page| page.is_multiple_of(stride));
+        }
+    }
+
+    fn write(&mut self, request: &Request) {
+        if matches!(request.origin, Origin::Journal | Origin::Metadata) {
+            return;
+        }
+        self.sums.data_writes += 1;
+        let aligned = request.sector.is_multiple_of(PAGE_SECTORS)
+            && request.bytes.is_multiple_of(PAGE_SECTORS * 512);
+        self.sums.unaligned_writes += u64::from(!aligned);
+        let (first, last) = pages_of(request);
+        let read_before = [first, last].iter().any(|page| {
+            let read = self.recent.get(page).copied();
+            read.is_some_and(|at| request.start_ns.saturating_sub(at) <= SOON_NS)
+        });
+        self.sums.writes_after_read += u64::from(read_before);
+    }
+
+    fn follow_thread(&mut self, request: &Request, direction: Direction, life: &Life) {
+        let Some(tid) = request.tid else { return };
+        if self.threads.len() >= THREADS && !self.threads.contains_key(&tid) {
+            self.threads.clear();
+        }
+        let write = direction == Direction::Write;
+        let thread = self.threads.entry(tid).or_default();
+        let gap = request.start_ns.abs_diff(thread.queued_ns);
+        if thread.next_sector == request.sector && thread.write == write && gap <= AT_ONCE_NS {
+            self.sums.pieces += 1;
+            self.sums.pieces_bytes =
+                self.sums.pieces_bytes.saturating_add(request.bytes).saturating_add(thread.bytes);
+            self.sums.pieces_ns = self.sums.pieces_ns.saturating_add(life.whole_ns.unwrap_or(0));
+            thread.bytes = 0;
+        } else {
+            thread.bytes = request.bytes;
+        }
+        thread.next_sector = request.sector.saturating_add(request.bytes.div_ceil(512));
+        (thread.queued_ns, thread.write) = (request.start_ns, write);
+    }
+
+    fn follow_file(&mut self, request: &Request, part: &RequestPart, life: &Life) {
+        let Some(name) = part.file else { return };
+        if self.files.len() >= FILES && !self.files.contains_key(&name) {
+            return;
+        }
+        let file = self.files.entry(name).or_default();
+        file.requests += 1;
+        file.time_ns = file.time_ns.saturating_add(life.whole_ns.unwrap_or(0));
+        match request.origin {
+            Origin::Write => file.direct += 1,
+            Origin::Readahead | Origin::Writeback => file.cached += 1,
+            Origin::PageFault => file.faults += 1,
+            _ => {}
+        }
+        if Direction::from(request.operation) == Direction::Write {
+            file.written = file.written.saturating_add(part.bytes);
+        }
+        let Some(offset) = part.file_offset else { return };
+        if file.requests > 1 && offset == file.next_offset {
+            file.sequential += 1;
+            file.scattered += u64::from(request.sector != file.next_sector);
+        }
+        file.next_offset = offset.saturating_add(part.bytes);
+        file.next_sector = request.sector.saturating_add(request.bytes.div_ceil(512));
+    }
+
+    pub fn finish(&self, names: &Names) -> Access {
+        let mut sizes: Vec<(u64, u64)> =
+            self.sizes.iter().map(|(size, count)| (*size, *count)).collect();
+        sizes.sort_unstable_by_key(|(size, count)| (std::cmp::Reverse(*count), *size));
+        let mut files: Vec<FilePattern> = self.files.iter().map(|it| listed(it, names)).collect();
+        files.sort_by(|a, b| b.requests.cmp(&a.requests).then_with(|| a.file.cmp(&b.file)));
+        files.truncate(LISTED);
+        Access { sizes, files, ..self.sums.clone() }
+    }
+}
+
+fn listed((name, tally): (&Name, &FileTally), names: &Names) -> FilePattern {
+    FilePattern {
+        file: names.get(*name).to_owned(),
+        requests: tally.requests,
+        sequential: tally.sequential,
+        scattered: tally.scattered,
+        direct: tally.direct,
+        cached: tally.cached,
+        faults: tally.faults,
+        written: tally.written,
+        time_ns: tally.time_ns,
+    }
+}
+
+/// The first and the last page of a request on its device.
+fn pages_of(request: &Request) -> (u64, u64) {
+    let last = request.sector.saturating_add(request.bytes.div_ceil(512).max(1) - 1);
+    (request.sector / PAGE_SECTORS, last / PAGE_SECTORS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::script::Script;
+
+    #[test]
+    fn what_is_read_again_shows() {
+        for (range, again) in [(64, true), (1 << 20, false)] {
+            let mut script = Script::new(10);
+            for index in 0..512_u64 {
+                let read = script.read("sda", 131_072).sector(index % range * 256);
+                read.origin(Origin::Readahead).direct(0, 0, 1000).add();
+            }
+            let access = script.summary().patterns.devices[0].access.clone();
+            assert_eq!(access.watched_pages, 1024);
+            assert_eq!(access.pages_again > 800, again, "{access:?}");
+        }
+    }
+
+    #[test]
+    fn a_read_before_its_write_shows() {
+        let mut script = Script::new(10);
+        for index in 0..100_u64 {
+            let at = (index * 10_000_000) as i64;
+            script.read("sda", 4096).at(at).sector(index * 800).direct(0, 0, 1000).add();
+            let write = script.write("sda", 512).at(at + 5_000_000).sector(index * 800 + 3);
+            write.direct(0, 0, 1000).add();
+        }
+        let access = script.summary().patterns.devices[0].access.clone();
+        assert_eq!((access.writes_after_read, access.unaligned_writes), (100, 100));
+    }
+}

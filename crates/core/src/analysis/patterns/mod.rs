@@ -1,0 +1,100 @@
+//! How a load behaves beyond its sums: what the diagnosis reads and no screen shows.
+//!
+//! | where | what |
+//! |---|---|
+//! | [`waiting`] | waits by process, class, device and system call; by kernel functions |
+//! | [`timeline`] | a device's rate and latency over the watch, in bins |
+//! | [`access`] | what the addresses of a device's requests tell: read again, split, scattered |
+//!
+//! What does not belong here: saying that any of it is bad (see [`crate::diagnosis`]).
+
+pub mod access;
+pub mod timeline;
+pub mod waiting;
+
+use super::life::{Life, Stand};
+use super::stacks::Stacks;
+use crate::model::{Names, Request, RequestPart, Wait};
+
+pub use access::{Access, FilePattern};
+pub use timeline::{Bin, Timeline};
+pub use waiting::{WaitGroup, WaitStack};
+
+/// How the load of one watch behaves.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Patterns {
+    /// One for each device that had requests.
+    pub devices: Vec<DevicePatterns>,
+    /// Waits of programs' threads, longest first.
+    pub waits: Vec<WaitGroup>,
+    /// The same waits by kernel stack, longest first; at most [`waiting::STACKS`].
+    pub wait_stacks: Vec<WaitStack>,
+}
+
+/// How one device is used.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DevicePatterns {
+    /// The kernel's name.
+    pub device: String,
+    /// Over time.
+    pub timeline: Timeline,
+    /// By address.
+    pub access: Access,
+}
+
+/// Adds up rows as they come.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tally {
+    devices: Vec<DeviceTally>,
+    waits: waiting::Tally,
+}
+
+#[derive(Clone, Debug, Default)]
+struct DeviceTally {
+    timeline: timeline::Tally,
+    access: access::Tally,
+}
+
+impl Tally {
+    pub fn wait(&mut self, wait: &Wait, stacks: &Stacks) {
+        self.waits.add(wait, stacks);
+    }
+
+    /// Adds a request of the device in `slot`.
+    #[inline]
+    pub fn request(
+        &mut self,
+        slot: u16,
+        request: &Request,
+        parts: &[RequestPart],
+        life: &Life,
+        start_ns: u64,
+    ) {
+        let slot = usize::from(slot);
+        if self.devices.len() <= slot {
+            self.devices.resize_with(slot + 1, DeviceTally::default);
+        }
+        let Some(device) = self.devices.get_mut(slot) else { return };
+        device.access.add(request, parts, life);
+        if life.stand != Stand::Open {
+            device.timeline.add(request, life, start_ns);
+        }
+    }
+
+    /// The result; `device` gives the name of each slot.
+    pub fn finish(
+        &self,
+        names: &Names,
+        stacks: &Stacks,
+        end_ns: u64,
+        device: impl Fn(usize) -> String,
+    ) -> Patterns {
+        let devices = self.devices.iter().enumerate().map(|(slot, tally)| DevicePatterns {
+            device: device(slot),
+            timeline: tally.timeline.finish(end_ns),
+            access: tally.access.finish(names),
+        });
+        let (waits, wait_stacks) = self.waits.finish(names, stacks);
+        Patterns { devices: devices.collect(), waits, wait_stacks }
+    }
+}

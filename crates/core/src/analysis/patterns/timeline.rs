@@ -1,0 +1,157 @@
+//! A device over the watch: what it did in each bin of time.
+
+use crate::analysis::Direction;
+use crate::analysis::axes::Interval;
+use crate::analysis::life::Life;
+use crate::model::{Origin, Request};
+
+/// How long a bin is at first, nanoseconds: twenty bins in the shortest period that a watch can claim.
+const BIN_NS: u64 = 100_000_000;
+/// Bins before two become one.
+const BINS: usize = 600;
+
+/// What a device did in one bin. A request counts where it ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bin {
+    /// Requests that ended.
+    pub requests: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Reads among them.
+    pub reads: u64,
+    /// Bytes of writes.
+    pub write_bytes: u64,
+    /// Bytes of writeback, journal and metadata writes.
+    pub writeback_bytes: u64,
+    /// D2C of all, nanoseconds; Q2C where no D is known.
+    pub d2c_ns: u64,
+    /// D2C of reads, nanoseconds.
+    pub read_d2c_ns: u64,
+    /// Q2C of all, nanoseconds.
+    pub q2c_ns: u64,
+}
+
+impl Bin {
+    fn merge(&mut self, other: &Bin) {
+        self.requests = self.requests.saturating_add(other.requests);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.reads = self.reads.saturating_add(other.reads);
+        self.write_bytes = self.write_bytes.saturating_add(other.write_bytes);
+        self.writeback_bytes = self.writeback_bytes.saturating_add(other.writeback_bytes);
+        self.d2c_ns = self.d2c_ns.saturating_add(other.d2c_ns);
+        self.read_d2c_ns = self.read_d2c_ns.saturating_add(other.read_d2c_ns);
+        self.q2c_ns = self.q2c_ns.saturating_add(other.q2c_ns);
+    }
+}
+
+/// A device over the watch.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Timeline {
+    /// The length of a bin, nanoseconds.
+    pub bin_ns: u64,
+    /// From the beginning of the watch to its end; a last bin that is not full is left out.
+    pub bins: Vec<Bin>,
+}
+
+impl Timeline {
+    /// Per second, of an amount of one bin.
+    pub fn per_s(&self, amount: u64) -> f64 {
+        amount as f64 * 1e9 / self.bin_ns.max(1) as f64
+    }
+
+    /// The same with `count` bins made one.
+    pub fn coarser(&self, count: usize) -> Timeline {
+        let count = count.max(1);
+        let merged = |bins: &[Bin]| {
+            let mut sum = Bin::default();
+            bins.iter().for_each(|bin| sum.merge(bin));
+            sum
+        };
+        Timeline {
+            bin_ns: self.bin_ns * count as u64,
+            bins: self.bins.chunks_exact(count).map(merged).collect(),
+        }
+    }
+}
+
+/// Adds up requests as they come.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tally {
+    origin_ns: u64,
+    bin_ns: u64,
+    bins: Vec<Bin>,
+}
+
+impl Tally {
+    #[inline]
+    pub fn add(&mut self, request: &Request, life: &Life, start_ns: u64) {
+        if self.bin_ns == 0 {
+            self.bin_ns = BIN_NS;
+            self.origin_ns = if start_ns > 0 { start_ns } else { life.queued_ns };
+        }
+        let since = life.ended_ns().saturating_sub(self.origin_ns);
+        while (since / self.bin_ns) as usize >= BINS {
+            self.halve();
+        }
+        let at = (since / self.bin_ns) as usize;
+        if self.bins.len() <= at {
+            self.bins.resize(at + 1, Bin::default());
+        }
+        let Some(bin) = self.bins.get_mut(at) else { return };
+        let whole = life.whole_ns.unwrap_or(0);
+        let d2c = life.intervals[Interval::D2c].unwrap_or(whole);
+        let direction = Direction::from(request.operation);
+        bin.requests += 1;
+        bin.bytes = bin.bytes.saturating_add(request.bytes);
+        bin.d2c_ns = bin.d2c_ns.saturating_add(d2c);
+        bin.q2c_ns = bin.q2c_ns.saturating_add(whole);
+        if direction == Direction::Read {
+            bin.reads += 1;
+            bin.read_d2c_ns = bin.read_d2c_ns.saturating_add(d2c);
+        } else if direction == Direction::Write {
+            bin.write_bytes = bin.write_bytes.saturating_add(request.bytes);
+            let behind = [Origin::Writeback, Origin::Journal, Origin::Metadata];
+            let behind = if behind.contains(&request.origin) { request.bytes } else { 0 };
+            bin.writeback_bytes = bin.writeback_bytes.saturating_add(behind);
+        }
+    }
+
+    fn halve(&mut self) {
+        self.bin_ns = self.bin_ns.saturating_mul(2);
+        let merged = self.bins.chunks(2).map(|pair| {
+            let mut sum = Bin::default();
+            pair.iter().for_each(|bin| sum.merge(bin));
+            sum
+        });
+        self.bins = merged.collect();
+    }
+
+    pub fn finish(&self, end_ns: u64) -> Timeline {
+        let length = end_ns.saturating_sub(self.origin_ns);
+        let full = length.checked_div(self.bin_ns).unwrap_or(0) as usize;
+        let mut bins = self.bins.clone();
+        bins.resize(full.min(BINS), Bin::default());
+        Timeline { bin_ns: self.bin_ns, bins }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::script::Script;
+
+    #[test]
+    fn bins_hold_every_request_once() {
+        for seconds in [1, 10, 700, 100_000] {
+            let mut script = Script::new(seconds);
+            for at in 0..100 {
+                let at = (seconds * 1_000_000_000 / 101 * at) as i64;
+                script.read("sda", 4096).at(at).direct(0, 0, 1000).add();
+            }
+            let timeline = script.summary().patterns.devices[0].timeline.clone();
+            assert!(timeline.bins.len() <= BINS && timeline.bins.len() >= 10);
+            let requests: u64 = timeline.bins.iter().map(|bin| bin.requests).sum();
+            assert!((99..=100).contains(&requests), "{seconds}: {requests}");
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Waits of programs' threads, by who waits, for what, on which device and in which system call.
+
+use crate::analysis::stacks::{StackRef, Stacks};
+use crate::model::{Name, Names, Wait, WaitClass};
+use rustc_hash::FxHashMap;
+
+/// Groups that are kept apart; the waits of any further one are of the group without a process.
+const GROUPS: usize = 4096;
+/// Threads of a group that are told apart.
+const THREADS: usize = 256;
+/// Stacks that are kept apart while adding up.
+const ALL_STACKS: usize = 4096;
+/// Stacks in the result.
+pub const STACKS: usize = 64;
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Key {
+    pid: u32,
+    process: Option<Name>,
+    class: WaitClass,
+    device: Option<Name>,
+    syscall: Option<u32>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Group {
+    container: Option<Name>,
+    waits: u64,
+    time_ns: u64,
+    device_ns: u64,
+    queue_ns: u64,
+    run_queue_ns: u64,
+    longest_ns: u64,
+    censored: u64,
+    threads: Vec<u32>,
+    /// The file with the majority of the time, if one has it (Boyer and Moore's vote).
+    file: Option<Name>,
+    file_votes: u64,
+}
+
+impl Group {
+    fn add(&mut self, wait: &Wait) {
+        self.container = self.container.or(wait.container);
+        self.waits += 1;
+        self.time_ns = self.time_ns.saturating_add(wait.duration_ns);
+        self.device_ns = self.device_ns.saturating_add(wait.device_ns);
+        self.queue_ns = self.queue_ns.saturating_add(wait.queue_ns);
+        self.run_queue_ns = self.run_queue_ns.saturating_add(wait.run_queue_ns);
+        self.longest_ns = self.longest_ns.max(wait.duration_ns);
+        self.censored += u64::from(wait.censored);
+        if self.threads.len() < THREADS && !self.threads.contains(&wait.tid) {
+            self.threads.push(wait.tid);
+        }
+        if wait.file == self.file {
+            self.file_votes = self.file_votes.saturating_add(wait.duration_ns);
+        } else if self.file_votes > wait.duration_ns {
+            self.file_votes -= wait.duration_ns;
+        } else {
+            self.file = wait.file;
+            self.file_votes = wait.duration_ns - self.file_votes;
+        }
+    }
+}
+
+/// Adds up waits as they come.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tally {
+    groups: FxHashMap<Key, Group>,
+    stacks: FxHashMap<(WaitClass, StackRef), (u64, u64)>,
+}
+
+impl Tally {
+    pub fn add(&mut self, wait: &Wait, stacks: &Stacks) {
+        if wait.kernel_thread {
+            return;
+        }
+        let Wait { pid, process, class, device, syscall, .. } = *wait;
+        let mut key = Key { pid, process, class, device, syscall };
+        if self.groups.len() >= GROUPS && !self.groups.contains_key(&key) {
+            key = Key { pid: 0, process: None, class, device: None, syscall: None };
+        }
+        self.groups.entry(key).or_default().add(wait);
+        let Some(stack) = stacks.find(wait.stack_id, false) else { return };
+        let place = (class, stack);
+        if self.stacks.len() < ALL_STACKS || self.stacks.contains_key(&place) {
+            let sums = self.stacks.entry(place).or_default();
+            *sums = (sums.0 + 1, sums.1.saturating_add(wait.duration_ns));
+        }
+    }
+
+    pub fn finish(&self, names: &Names, stacks: &Stacks) -> (Vec<WaitGroup>, Vec<WaitStack>) {
+        let text = |name: Option<Name>| name.map(|name| names.get(name).to_owned());
+        let mut groups: Vec<WaitGroup> = self
+            .groups
+            .iter()
+            .map(|(key, group)| WaitGroup {
+                pid: key.pid,
+                process: text(key.process).unwrap_or_default(),
+                container: text(group.container),
+                class: key.class,
+                device: text(key.device),
+                syscall: key.syscall,
+                file: text(group.file),
+                waits: group.waits,
+                threads: group.threads.len() as u64,
+                time_ns: group.time_ns,
+                device_ns: group.device_ns,
+                queue_ns: group.queue_ns,
+                run_queue_ns: group.run_queue_ns,
+                longest_ns: group.longest_ns,
+                censored: group.censored,
+            })
+            .collect();
+        groups.sort_by(|a, b| b.time_ns.cmp(&a.time_ns).then_with(|| a.order().cmp(&b.order())));
+        (groups, self.stacks(names, stacks))
+    }
+
+    fn stacks(&self, names: &Names, stacks: &Stacks) -> Vec<WaitStack> {
+        let functions = |stack: &StackRef| -> Vec<String> {
+            let frames = stacks.get(*stack).map(|list| &list.frames[..]).unwrap_or_default();
+            frames.iter().map(|name| names.get(*name).to_owned()).collect()
+        };
+        let mut found: Vec<WaitStack> = self
+            .stacks
+            .iter()
+            .map(|((class, stack), (waits, time_ns))| WaitStack {
+                class: *class,
+                functions: functions(stack),
+                waits: *waits,
+                time_ns: *time_ns,
+            })
+            .collect();
+        found.sort_by(|a, b| {
+            let order = |it: &WaitStack| (std::cmp::Reverse(it.time_ns), it.class);
+            order(a).cmp(&order(b)).then_with(|| a.functions.cmp(&b.functions))
+        });
+        found.truncate(STACKS);
+        found
+    }
+}
+
+/// Waits of one process, class, device and system call. The three `_ns` of stages and
+/// [`WaitGroup::class_ns`] add up to `time_ns`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WaitGroup {
+    /// The process; 0 with an empty name stands for all that have no group of their own.
+    pub pid: u32,
+    /// Its name.
+    pub process: String,
+    /// Its container or systemd unit.
+    pub container: Option<String>,
+    /// What it waited for beside requests.
+    pub class: WaitClass,
+    /// The disk, where it is known.
+    pub device: Option<String>,
+    /// The system call's number.
+    pub syscall: Option<u32>,
+    /// The file with most of the time, where one has most of it.
+    pub file: Option<String>,
+    /// How many.
+    pub waits: u64,
+    /// Of how many threads, up to 256.
+    pub threads: u64,
+    /// Their time, nanoseconds.
+    pub time_ns: u64,
+    /// In the driver and the device, nanoseconds.
+    pub device_ns: u64,
+    /// In the block layer's queue, nanoseconds.
+    pub queue_ns: u64,
+    /// Awake and waiting for a CPU, nanoseconds.
+    pub run_queue_ns: u64,
+    /// The longest, nanoseconds.
+    pub longest_ns: u64,
+    /// Those that began before the watch or outlasted it.
+    pub censored: u64,
+}
+
+impl WaitGroup {
+    /// What is left for the class, nanoseconds.
+    pub fn class_ns(&self) -> u64 {
+        self.time_ns
+            .saturating_sub(self.device_ns)
+            .saturating_sub(self.queue_ns)
+            .saturating_sub(self.run_queue_ns)
+    }
+
+    fn order(&self) -> (u32, &str, WaitClass, Option<&str>, Option<u32>) {
+        (self.pid, &self.process, self.class, self.device.as_deref(), self.syscall)
+    }
+}
+
+/// Waits with one kernel stack.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WaitStack {
+    /// Their class.
+    pub class: WaitClass,
+    /// Functions, innermost first.
+    pub functions: Vec<String>,
+    /// How many.
+    pub waits: u64,
+    /// Their time, nanoseconds.
+    pub time_ns: u64,
+}

@@ -1,0 +1,291 @@
+//! What rules ask a summary. Pure: nothing here judges.
+
+use super::finding::Subject;
+use super::rule::Missing;
+use crate::analysis::patterns::{DevicePatterns, WaitGroup};
+use crate::analysis::summary::{
+    CodePathRow, DeviceSummary, DirectionSummary, ProcessRow, Row, Stage, Summary,
+};
+use crate::analysis::{Direction, Interval};
+use crate::model::{Origin, WaitClass};
+
+pub mod calls;
+pub mod shape;
+
+pub use shape::Period;
+
+/// From which share of requests without a record on figures are too low to be sure of.
+const LOSSY: f64 = 0.05;
+
+/// What rules ask.
+#[derive(Debug)]
+pub struct Facts<'a> {
+    summary: &'a Summary,
+    blocked_ns: u64,
+}
+
+/// Some of the waits.
+#[derive(Clone, Debug, Default)]
+pub struct Waited<'a> {
+    /// The groups, longest first.
+    pub groups: Vec<&'a WaitGroup>,
+    /// Their time, nanoseconds.
+    pub time_ns: u64,
+    /// The part of it that is for their class, not for requests or a CPU, nanoseconds.
+    pub class_ns: u64,
+    /// How many waits.
+    pub waits: u64,
+}
+
+impl<'a> Waited<'a> {
+    fn of(groups: Vec<&'a WaitGroup>) -> Waited<'a> {
+        let sum = |of: fn(&WaitGroup) -> u64| groups.iter().map(|group| of(group)).sum();
+        Waited {
+            time_ns: sum(|group| group.time_ns),
+            class_ns: sum(WaitGroup::class_ns),
+            waits: sum(|group| group.waits),
+            groups,
+        }
+    }
+
+    /// The mean length, nanoseconds.
+    pub fn mean_ns(&self) -> f64 {
+        self.time_ns as f64 / self.waits.max(1) as f64
+    }
+
+    /// The longest, nanoseconds.
+    pub fn longest_ns(&self) -> u64 {
+        self.groups.iter().map(|group| group.longest_ns).max().unwrap_or(0)
+    }
+
+    /// Who waited longest, on which device and for which file.
+    pub fn subject(&self) -> Subject {
+        let Some(longest) = self.groups.first() else { return Subject::default() };
+        let of_device = self.groups.iter().find_map(|group| group.device.clone());
+        Subject {
+            device: longest.device.clone().or(of_device),
+            process: Some(longest.process.clone()),
+            pid: Some(longest.pid),
+            container: longest.container.clone(),
+            file: longest.file.clone(),
+        }
+    }
+
+    /// Threads of the process that waited longest.
+    pub fn threads(&self) -> u64 {
+        self.groups.first().map_or(0, |group| group.threads)
+    }
+}
+
+impl<'a> Facts<'a> {
+    /// The facts of a summary.
+    pub fn new(summary: &'a Summary) -> Facts<'a> {
+        let blocked_ns = summary.ledger.as_ref().map_or(0, |ledger| ledger.blocked_ns);
+        Facts { summary, blocked_ns }
+    }
+
+    /// The summary itself.
+    pub fn summary(&self) -> &'a Summary {
+        self.summary
+    }
+
+    /// How long the watch lasted, nanoseconds.
+    pub fn duration_ns(&self) -> u64 {
+        self.summary.watch.duration_ns
+    }
+
+    /// How long it lasted, seconds; never 0.
+    pub fn seconds(&self) -> f64 {
+        (self.duration_ns() as f64 / 1e9).max(1e-3)
+    }
+
+    /// Time that threads of programs were blocked, nanoseconds.
+    pub fn blocked_ns(&self) -> u64 {
+        self.blocked_ns
+    }
+
+    /// Whether so much is missing that figures are too low to be sure of.
+    pub fn is_lossy(&self) -> bool {
+        let watch = &self.summary.watch;
+        let all = watch.requests + watch.lost_requests;
+        watch.lost_requests as f64 > LOSSY * all as f64 || !watch.finished
+    }
+
+    /// An answer only where waits were recorded.
+    pub fn need_waits(&self) -> Result<(), Missing> {
+        match self.summary.ledger {
+            Some(_) => Ok(()),
+            None => Err(Missing("waits of threads are not in the data".to_owned())),
+        }
+    }
+
+    /// An answer only where requests have owners.
+    pub fn need_processes(&self) -> Result<(), Missing> {
+        if self.summary.processes.is_absent() && self.summary.watch.requests > 0 {
+            return Err(Missing("processes are not in the data".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// An answer only where code paths were taken.
+    pub fn need_stacks(&self) -> Result<(), Missing> {
+        if self.summary.code_paths.sampled_requests == 0 && self.summary.watch.requests > 0 {
+            return Err(Missing("kernel stacks are not in the data".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// An answer only where the use of files was recorded.
+    pub fn need_files(&self) -> Result<(), Missing> {
+        Err(Missing("what programs do with files is not in the data".to_owned()))
+    }
+
+    /// An answer only where stages are known from queueing on.
+    pub fn need_queueing(&self) -> Result<(), Missing> {
+        let mut intervals = self.devices().iter().flat_map(|device| &device.directions.0);
+        if intervals.any(|it| it.intervals[Interval::Q2c].is_some()) || self.devices().is_empty() {
+            return Ok(());
+        }
+        Err(Missing("when requests were queued is not in the data".to_owned()))
+    }
+
+    /// The devices, most time first.
+    pub fn devices(&self) -> &'a [DeviceSummary] {
+        &self.summary.devices
+    }
+
+    /// The device that was asked for by programs with the most time that fits.
+    pub fn busiest(&self, fits: impl Fn(&DeviceSummary) -> bool) -> Option<&'a DeviceSummary> {
+        let time = |device: &&DeviceSummary| device_time_ns(device);
+        self.devices().iter().filter(|device| fits(device)).max_by_key(time)
+    }
+
+    /// How a device is used.
+    pub fn patterns(&self, device: &str) -> Option<&'a DevicePatterns> {
+        self.summary.patterns.devices.iter().find(|patterns| patterns.device == device)
+    }
+
+    /// The waits that fit.
+    pub fn waits(&self, fits: impl Fn(&WaitGroup) -> bool) -> Waited<'a> {
+        Waited::of(self.summary.patterns.waits.iter().filter(|group| fits(group)).collect())
+    }
+
+    /// The waits of one class, of the classes' own time.
+    pub fn waits_for(&self, class: WaitClass) -> Waited<'a> {
+        self.waits(|group| group.class == class)
+    }
+
+    /// Time of waits whose kernel stack holds one of `functions`, nanoseconds, and how many.
+    pub fn waits_in(&self, functions: &[&str]) -> (u64, u64) {
+        let stacks = self.summary.patterns.wait_stacks.iter();
+        let fits = stacks.filter(|stack| has_function(&stack.functions, functions));
+        fits.fold((0, 0), |sum, stack| (sum.0 + stack.time_ns, sum.1 + stack.waits))
+    }
+
+    /// The code paths of requests that go through one of `functions` of the kernel.
+    pub fn paths(&self, functions: &[&str]) -> Vec<&'a Row<CodePathRow>> {
+        let rows = self.summary.code_paths.table.rows.iter();
+        rows.filter(|row| has_function(&row.subject.kernel, functions)).collect()
+    }
+
+    /// The share of the requests' time that goes through one of `functions` of the kernel.
+    pub fn path_share(&self, functions: &[&str]) -> f64 {
+        self.paths(functions).iter().map(|row| row.usage.time_share).sum()
+    }
+
+    /// A setting of a device's queue when the watch began, such as `queue/nr_requests`.
+    pub fn setting(&self, device: &DeviceSummary, name: &str) -> Option<&'a str> {
+        let found = self.devices().iter().find(|it| it.device == device.device)?;
+        found.settings.get(name).map(String::as_str)
+    }
+
+    /// A setting as a number.
+    pub fn number(&self, device: &DeviceSummary, name: &str) -> Option<f64> {
+        self.setting(device, name)?.trim().parse().ok()
+    }
+
+    /// The mounted file systems of a device.
+    pub fn mounts(&self, device: &DeviceSummary) -> Vec<&'a crate::model::environment::Mount> {
+        let path = format!("/dev/{}", device.device);
+        let numbers = (device.major, device.minor);
+        let mounts = self.summary.environment.mounts.iter();
+        mounts
+            .filter(|it| (it.major, it.minor) == numbers || it.source.starts_with(&path))
+            .collect()
+    }
+
+    /// The process with most of a device's time, of those that fit.
+    pub fn top_process(
+        &self,
+        device: &'a DeviceSummary,
+        fits: impl Fn(&Row<ProcessRow>) -> bool,
+    ) -> Option<&'a Row<ProcessRow>> {
+        device.processes.iter().find(|row| fits(row))
+    }
+
+    /// Bursts of a device that come at regular intervals.
+    pub fn bursts(&self, device: &str) -> Option<Period> {
+        shape::bursts(&self.patterns(device)?.timeline)
+    }
+}
+
+/// What a finding about a process on a device is about.
+pub fn subject_of(device: &str, row: Option<&Row<ProcessRow>>) -> Subject {
+    let process = row.map(|row| &row.subject);
+    Subject {
+        device: Some(device.to_owned()),
+        process: process.map(|it| it.process.clone()),
+        pid: process.and_then(|it| it.pid),
+        container: process.and_then(|it| it.container.clone()),
+        file: None,
+    }
+}
+
+/// All time of a device's requests, nanoseconds.
+pub fn device_time_ns(device: &DeviceSummary) -> u64 {
+    device.origins.iter().map(|row| row.usage.all_time_ns()).sum()
+}
+
+/// Time of a device's requests of one origin, nanoseconds, and how many.
+pub fn origin_of(device: &DeviceSummary, origin: Origin) -> (u64, u64, u64) {
+    let found = device.origins.iter().find(|row| row.subject.origin == origin);
+    found.map_or((0, 0, 0), |row| (row.usage.all_time_ns(), row.usage.requests, row.usage.bytes))
+}
+
+/// One direction of a device.
+pub fn of(device: &DeviceSummary, direction: Direction) -> &DirectionSummary {
+    &device.directions[direction]
+}
+
+/// One stage of one direction.
+pub fn stage(device: &DeviceSummary, direction: Direction, at: Interval) -> Option<Stage> {
+    device.directions[direction].intervals[at]
+}
+
+/// The sum of a stage over reads, writes, flushes and the rest, nanoseconds.
+pub fn stage_sum(device: &DeviceSummary, at: Interval) -> u64 {
+    device.directions.0.iter().filter_map(|it| it.intervals[at]).map(|stage| stage.sum_ns).sum()
+}
+
+/// Whether a stack holds one of `functions`; a name that ends in `*` stands for all that begin so.
+pub fn has_function(stack: &[String], functions: &[&str]) -> bool {
+    stack.iter().any(|frame| {
+        let frame = frame.split('.').next().unwrap_or(frame);
+        functions.iter().any(|function| match function.strip_suffix('*') {
+            Some(beginning) => frame.starts_with(beginning),
+            None => frame == *function,
+        })
+    })
+}
+
+/// The share of the requests' time before the driver (Q2D), of one direction.
+pub fn queue_share(device: &DeviceSummary, direction: Direction) -> f64 {
+    let sum = |at| stage(device, direction, at).map_or(0, |stage| stage.sum_ns);
+    sum(Interval::Q2d) as f64 / sum(Interval::Q2c).max(1) as f64
+}
+
+/// Bytes read from a device per second.
+pub fn read_per_s(facts: &Facts<'_>, device: &str) -> f64 {
+    let found = facts.devices().iter().find(|it| it.device == device);
+    found.map_or(0.0, |it| it.directions[Direction::Read].bytes_per_s)
+}

@@ -1,0 +1,156 @@
+//! The shape of a device's timeline: plateaus, steps, bursts that come again.
+
+use crate::analysis::patterns::{Bin, Timeline};
+
+/// Periods that must be seen before a burst is called periodic.
+const PERIODS: usize = 3;
+/// A bin is in a burst from this multiple of the mean on.
+const BURST: f64 = 2.0;
+/// Distances between bursts may differ by this share of their mean.
+const REGULAR: f64 = 0.35;
+
+/// Bursts at regular intervals.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Period {
+    /// From one burst to the next, nanoseconds.
+    pub period_ns: u64,
+    /// Bursts seen.
+    pub bursts: usize,
+    /// Share of the bytes that lie in them.
+    pub share: f64,
+}
+
+/// Bursts of a timeline that come at regular intervals, at least three.
+pub fn bursts(timeline: &Timeline) -> Option<Period> {
+    let bytes: Vec<f64> = timeline.bins.iter().map(|bin| bin.bytes as f64).collect();
+    let sum: f64 = bytes.iter().sum();
+    let mean = sum / bytes.len().max(1) as f64;
+    if mean <= 0.0 {
+        return None;
+    }
+    let mut starts = Vec::new();
+    let mut inside = 0.0;
+    for (at, amount) in bytes.iter().enumerate() {
+        if *amount < BURST * mean {
+            continue;
+        }
+        inside += amount;
+        // A gap of one bin does not end a burst.
+        let begins = starts.last().is_none_or(|(_, last)| at > last + 2);
+        if begins {
+            starts.push((at, at));
+        } else if let Some(last) = starts.last_mut() {
+            last.1 = at;
+        }
+    }
+    regular(timeline, &starts, inside / sum)
+}
+
+fn regular(timeline: &Timeline, starts: &[(usize, usize)], share: f64) -> Option<Period> {
+    let gaps: Vec<f64> = starts.windows(2).map(|pair| (pair[1].0 - pair[0].0) as f64).collect();
+    if gaps.len() < PERIODS || share < 0.5 {
+        return None;
+    }
+    let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+    let even = gaps.iter().all(|gap| (gap - mean).abs() <= REGULAR * mean + 1.0);
+    even.then_some(Period {
+        period_ns: (mean * timeline.bin_ns as f64) as u64,
+        bursts: starts.len(),
+        share,
+    })
+}
+
+/// Two levels of a rate, and when the one became the other.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Step {
+    /// The bin with which the second level begins.
+    pub at: usize,
+    /// The mean before, per bin.
+    pub before: f64,
+    /// The mean from then on, per bin.
+    pub after: f64,
+}
+
+/// The one place that splits `values` best into two levels: each of at least three bins, and even
+/// within itself (its coefficient of variation at most `even`).
+pub fn step(values: &[f64], even: f64) -> Option<Step> {
+    const LEAST: usize = 3;
+    let mut best: Option<(f64, Step)> = None;
+    for at in LEAST..values.len().saturating_sub(LEAST - 1) {
+        let (left, right) = values.split_at(at);
+        let (before, after) = (mean(left), mean(right));
+        let gain = (before - after).powi(2) * left.len() as f64 * right.len() as f64;
+        if best.is_none_or(|(most, _)| gain > most) {
+            best = Some((gain, Step { at, before, after }));
+        }
+    }
+    let (_, step) = best?;
+    // The bin in which it happens belongs to neither.
+    let (left, right) = (&values[..step.at - 1], &values[(step.at + 1).min(values.len())..]);
+    let is_even = |part: &[f64]| part.len() >= 2 && variation(part) <= even;
+    (is_even(left) && is_even(right)).then_some(step)
+}
+
+/// The mean; 0 without values.
+pub fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+/// The standard deviation over the mean; infinite where the mean is 0.
+pub fn variation(values: &[f64]) -> f64 {
+    let mean = mean(values);
+    if mean <= 0.0 {
+        return f64::INFINITY;
+    }
+    let squares = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
+    (squares / values.len() as f64).sqrt() / mean
+}
+
+/// The bins between the first and the last in which the device did anything.
+pub fn active(timeline: &Timeline) -> &[Bin] {
+    let busy = |bin: &Bin| bin.requests > 0;
+    let first = timeline.bins.iter().position(busy).unwrap_or(0);
+    let last = timeline.bins.iter().rposition(busy).map_or(0, |at| at + 1);
+    &timeline.bins[first..last.max(first)]
+}
+
+/// The nearest number that a person would choose as a limit: one or two digits and zeroes, or a power
+/// of two, or a multiple of 50.
+pub fn is_round(value: f64, tolerance: f64) -> Option<f64> {
+    if value < 1.0 {
+        return None;
+    }
+    let scale = 10_f64.powf(value.log10().floor() - 1.0).max(1.0);
+    let two_digits = (value / scale).round() * scale;
+    let power = 2_f64.powf(value.log2().round());
+    [two_digits, power].into_iter().find(|round| (value - round).abs() <= tolerance * round)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn timeline(bytes: impl IntoIterator<Item = u64>) -> Timeline {
+        let bins = bytes.into_iter().map(|bytes| Bin { bytes, requests: 1, ..Bin::default() });
+        Timeline { bin_ns: 100_000_000, bins: bins.collect() }
+    }
+
+    #[test]
+    fn three_periods_are_needed() {
+        let waves =
+            |count: usize| timeline((0..count * 20).map(|at| if at % 20 < 3 { 1000 } else { 1 }));
+        assert_eq!(bursts(&waves(5)).unwrap().period_ns, 2_000_000_000);
+        assert_eq!(bursts(&waves(3)), None);
+        assert_eq!(bursts(&timeline([5; 100])), None);
+        assert_eq!(bursts(&timeline([])), None);
+    }
+
+    #[test]
+    fn a_step_is_found_where_it_is() {
+        let values: Vec<f64> = (0..40).map(|at| if at < 25 { 100.0 } else { 30.0 }).collect();
+        assert_eq!(step(&values, 0.1).unwrap().at, 25);
+        let noisy: Vec<f64> = (0..40).map(|at| f64::from(at * 7919 % 97)).collect();
+        assert_eq!(step(&noisy, 0.1), None);
+        assert_eq!(step(&[1.0; 3], 0.1), None);
+    }
+}

@@ -1,0 +1,251 @@
+//! A named cause: who, how much, how sure, how it shows, what to do, and what would refute it.
+
+use super::facts::Facts;
+use serde::Serialize;
+
+/// From which share of the time on a finding is worth a warning. Below a tenth, removing the cause
+/// changes less than what two equal watches differ by (chosen with the controls of the labs).
+pub const WARNING_IMPACT: f64 = 0.10;
+/// From which share on it is critical: it explains more than everything else together.
+pub const CRITICAL_IMPACT: f64 = 0.50;
+/// How many threads it must have blocked, on average over the watch, to be more than an information:
+/// the kernel's documentation of pressure stall information calls 5 % of the time slight.
+pub const WARNING_THREADS: f64 = 0.05;
+/// How many to be critical: one thread that did nothing else half of the time.
+pub const CRITICAL_THREADS: f64 = 0.5;
+/// Below this share nothing is said at all.
+pub const LEAST_IMPACT: f64 = 0.01;
+
+/// How much it matters.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Good to know.
+    Info,
+    /// Worth acting on.
+    Warning,
+    /// It is why things are slow.
+    Critical,
+}
+
+impl Severity {
+    /// The word that stands for it.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Severity::Info => "info",
+            Severity::Warning => "warning",
+            Severity::Critical => "critical",
+        }
+    }
+}
+
+/// How sure iowhy is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Confidence {
+    /// The signs fit, and others could explain them too.
+    Possible,
+    /// The signs fit, and nothing else that iowhy knows does.
+    Likely,
+    /// The mechanism itself was seen.
+    Certain,
+}
+
+impl Confidence {
+    /// The word that stands for it.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Confidence::Possible => "possible",
+            Confidence::Likely => "likely",
+            Confidence::Certain => "certain",
+        }
+    }
+
+    /// One step less sure.
+    pub const fn weaker(self) -> Confidence {
+        match self {
+            Confidence::Certain => Confidence::Likely,
+            _ => Confidence::Possible,
+        }
+    }
+}
+
+/// Who and what it is about; what is not known or does not apply is `None`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Subject {
+    /// The block device.
+    pub device: Option<String>,
+    /// The process that causes it.
+    pub process: Option<String>,
+    /// Its number.
+    pub pid: Option<u32>,
+    /// Its container or systemd unit.
+    pub container: Option<String>,
+    /// The file, or a pattern of files.
+    pub file: Option<String>,
+}
+
+/// A figure that speaks for the cause, and where to see it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Evidence {
+    /// What the figure is.
+    pub what: String,
+    /// The figure.
+    pub figure: f64,
+    /// Its unit: `%`, `ns`, `bytes`, `1/s`, or a noun; empty for a plain number.
+    pub unit: &'static str,
+    /// The command that shows it.
+    pub command: String,
+}
+
+/// What [`Finding::impact`] is a share of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ImpactOf {
+    /// The time that threads of programs were blocked.
+    BlockedTime,
+    /// The time of the device's requests.
+    DeviceTime,
+}
+
+/// A named cause.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Finding {
+    /// The cause's id.
+    pub cause: &'static str,
+    /// How much it matters.
+    pub severity: Severity,
+    /// The share of the time that it explains, 0 to 1.
+    pub impact: f64,
+    /// Which time.
+    pub impact_of: ImpactOf,
+    /// How sure iowhy is.
+    pub confidence: Confidence,
+    /// Who and what.
+    pub subject: Subject,
+    /// The cause in one sentence.
+    pub sentence: String,
+    /// Figures that speak for it.
+    pub evidence: Vec<Evidence>,
+    /// What to do.
+    pub fix: String,
+    /// What would refute it.
+    pub check: String,
+    /// Causes that were found too and are its effects.
+    pub symptoms: Vec<&'static str>,
+    /// The threads that it blocks, on average over the watch.
+    #[serde(skip)]
+    threads: f64,
+    /// The highest severity that its rule allows.
+    #[serde(skip)]
+    most: Severity,
+}
+
+impl Finding {
+    /// A finding that explains `time_ns` of the time that threads were blocked.
+    pub fn of_blocked(facts: &Facts<'_>, time_ns: u64, sentence: String) -> Finding {
+        let share = time_ns as f64 / facts.blocked_ns().max(1) as f64;
+        let threads = time_ns as f64 / facts.duration_ns().max(1) as f64;
+        Finding::of_share(ImpactOf::BlockedTime, share, threads, sentence)
+    }
+
+    /// A finding that explains `time_ns` of the `whole_ns` that a device's requests took.
+    pub fn of_device(facts: &Facts<'_>, time_ns: u64, whole_ns: u64, sentence: String) -> Finding {
+        let share = time_ns as f64 / whole_ns.max(1) as f64;
+        let threads = time_ns as f64 / facts.duration_ns().max(1) as f64;
+        Finding::of_share(ImpactOf::DeviceTime, share, threads, sentence)
+    }
+
+    /// A finding whose share of the time and mean number of blocked threads are known.
+    pub fn of_share(impact_of: ImpactOf, impact: f64, threads: f64, sentence: String) -> Finding {
+        Finding {
+            cause: "",
+            severity: Severity::Info,
+            impact: impact.clamp(0.0, 1.0),
+            impact_of,
+            confidence: Confidence::Likely,
+            subject: Subject::default(),
+            sentence,
+            evidence: Vec::new(),
+            fix: String::new(),
+            check: String::new(),
+            symptoms: Vec::new(),
+            threads,
+            most: Severity::Critical,
+        }
+    }
+
+    /// The cause in one sentence.
+    #[must_use]
+    pub fn saying(mut self, sentence: String) -> Finding {
+        self.sentence = sentence;
+        self
+    }
+
+    /// Who and what it is about.
+    #[must_use]
+    pub fn about(mut self, subject: Subject) -> Finding {
+        self.subject = subject;
+        self
+    }
+
+    /// How sure.
+    #[must_use]
+    pub fn sure(mut self, confidence: Confidence) -> Finding {
+        self.confidence = confidence;
+        self
+    }
+
+    /// Never more severe than that.
+    #[must_use]
+    pub fn at_most(mut self, severity: Severity) -> Finding {
+        self.most = self.most.min(severity);
+        self
+    }
+
+    /// A figure that speaks for it, and the command that shows it.
+    #[must_use]
+    pub fn shown(
+        mut self,
+        what: impl Into<String>,
+        figure: f64,
+        unit: &'static str,
+        command: impl Into<String>,
+    ) -> Finding {
+        let (what, command) = (what.into(), command.into());
+        self.evidence.push(Evidence { what, figure, unit, command });
+        self
+    }
+
+    /// What to do.
+    #[must_use]
+    pub fn fix(mut self, fix: impl Into<String>) -> Finding {
+        self.fix = fix.into();
+        self
+    }
+
+    /// What would refute it.
+    #[must_use]
+    pub fn check(mut self, check: impl Into<String>) -> Finding {
+        self.check = check.into();
+        self
+    }
+
+    /// Adds what is the same for every rule: the severity from the impact, the confidence from what
+    /// the watch has lost.
+    pub(super) fn complete(mut self, cause: &'static str, facts: &Facts<'_>) -> Finding {
+        self.cause = cause;
+        let severity = if self.impact >= CRITICAL_IMPACT && self.threads >= CRITICAL_THREADS {
+            Severity::Critical
+        } else if self.impact >= WARNING_IMPACT && self.threads >= WARNING_THREADS {
+            Severity::Warning
+        } else {
+            Severity::Info
+        };
+        self.severity = severity.min(self.most);
+        if facts.is_lossy() {
+            self.confidence = self.confidence.weaker();
+        }
+        self
+    }
+}

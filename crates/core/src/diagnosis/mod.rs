@@ -1,0 +1,75 @@
+//! Names the cause: from a [`Summary`] to findings with evidence, or to an honest "not enough data".
+//!
+//! | where | what lives there |
+//! |---|---|
+//! | [`facts`] | what rules ask a summary: computed once, pure |
+//! | [`rule`] | what a rule is and what it may answer |
+//! | [`rules`] | one file for each cause, and the list of them |
+//! | [`finding`] | a named cause with severity, confidence, evidence, fix and check |
+//! | `rank` | which finding comes first, and which is another's symptom |
+//! | `herrings` | what looks guilty and is not |
+//! | `words` | figures within sentences |
+//!
+//! Adding a cause touches two files: its own and the list in [`rules`].
+//!
+//! What does not belong here: gathering data (see [`crate::analysis`]), and how a finding looks.
+
+pub mod facts;
+pub mod finding;
+mod herrings;
+mod rank;
+pub mod rule;
+pub mod rules;
+#[cfg(test)]
+mod tests;
+mod words;
+
+use crate::analysis::Summary;
+use facts::Facts;
+use rule::Verdict;
+use serde::Serialize;
+
+pub use finding::{Confidence, Evidence, Finding, Severity, Subject};
+pub use rule::Rule;
+
+/// What iowhy says about a watch.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Diagnosis {
+    /// Named causes, the one to act on first.
+    pub findings: Vec<Finding>,
+    /// What looks guilty and is not, a sentence each.
+    pub red_herrings: Vec<String>,
+    /// Causes that could not be judged, and why.
+    pub not_judged: Vec<NotJudged>,
+    /// How many causes were judged and are not there.
+    pub clear: usize,
+}
+
+/// A cause that could not be judged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NotJudged {
+    /// The cause's id.
+    pub cause: &'static str,
+    /// What is missing.
+    pub reason: String,
+}
+
+/// Asks every rule.
+pub fn diagnose(summary: &Summary) -> Diagnosis {
+    let facts = Facts::new(summary);
+    let mut diagnosis = Diagnosis::default();
+    for rule in rules::ALL {
+        match (rule.judge)(&facts) {
+            Verdict::Clear => diagnosis.clear += 1,
+            Verdict::Finding(finding) => {
+                diagnosis.findings.push(finding.complete(rule.cause, &facts));
+            }
+            Verdict::NotEnough(reason) => {
+                diagnosis.not_judged.push(NotJudged { cause: rule.cause, reason });
+            }
+        }
+    }
+    diagnosis.findings = rank::rank(std::mem::take(&mut diagnosis.findings));
+    diagnosis.red_herrings = herrings::red_herrings(&facts, &diagnosis.findings);
+    diagnosis
+}

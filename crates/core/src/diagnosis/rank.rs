@@ -1,0 +1,171 @@
+//! Which finding comes first, and which is only another's symptom.
+
+use super::finding::{Confidence, Finding};
+use std::cmp::Ordering;
+
+/// Causes and what else shows when they are there: where both are found on the same device, the second
+/// is the first one's symptom.
+const SYMPTOMS: &[(&str, &[&str])] = &[
+    (
+        "hung-io",
+        &["device-slow-tail", "lock-behind-io", "journal-commit", "inode-lock", "noisy-neighbour"],
+    ),
+    (
+        "cgroup-throttle",
+        &[
+            "lock-behind-io",
+            "journal-commit",
+            "serial-reads",
+            "inode-lock",
+            "provider-cap",
+            "fsync-heavy",
+            "bulk-scan",
+            "device-slow-tail",
+            "noisy-neighbour",
+            "burst-credits",
+            "readahead-waste",
+        ],
+    ),
+    ("iocost-throttle", &["serial-reads", "journal-commit", "fsync-heavy"]),
+    ("wbt-throttle", &["writeback-burst", "tag-starvation"]),
+    (
+        "lock-behind-io",
+        &["fsync-heavy", "journal-commit", "serial-reads", "flush-cost", "dirty-throttle"],
+    ),
+    ("burst-credits", &["provider-cap", "noisy-neighbour", "serial-reads", "device-slow-tail"]),
+    (
+        "provider-cap",
+        &[
+            "noisy-neighbour",
+            "serial-reads",
+            "device-slow-tail",
+            "tag-starvation",
+            "journal-commit",
+        ],
+    ),
+    ("noisy-neighbour", &["serial-reads", "device-slow-tail"]),
+    (
+        "readahead-waste",
+        &[
+            "page-cache-thrash",
+            "major-faults",
+            "serial-reads",
+            "provider-cap",
+            "bulk-scan",
+            "cpu-starvation",
+        ],
+    ),
+    ("page-cache-thrash", &["serial-reads", "major-faults"]),
+    ("swap-io", &["major-faults", "serial-reads", "page-cache-thrash", "readahead-waste"]),
+    ("metadata-scan", &["serial-reads", "atime-updates", "provider-cap", "device-slow-tail"]),
+    (
+        "temp-file-churn",
+        &[
+            "journal-commit",
+            "journal-full",
+            "writeback-burst",
+            "fsync-heavy",
+            "log-flood",
+            "small-writes",
+            "provider-cap",
+            "dirty-throttle",
+        ],
+    ),
+    ("log-flood", &["fsync-heavy", "journal-commit", "small-writes", "flush-cost"]),
+    ("sync-storm", &["journal-commit", "fsync-heavy", "writeback-burst", "flush-cost"]),
+    ("flush-cost", &["fsync-heavy", "journal-commit", "device-slow-tail", "serial-reads"]),
+    ("fsync-heavy", &["journal-commit", "small-writes", "serial-reads"]),
+    ("journal-full", &["journal-commit"]),
+    ("discard-storm", &["device-slow-tail", "journal-commit", "noisy-neighbour", "inode-lock"]),
+    ("misaligned-rmw", &["small-writes", "serial-reads"]),
+    ("split-requests", &["small-writes", "serial-reads"]),
+    ("raid-resync", &["noisy-neighbour", "bulk-scan", "device-slow-tail"]),
+    ("scheduler-overhead", &["tag-starvation", "serial-reads"]),
+    ("bulk-scan", &["page-cache-thrash", "provider-cap", "noisy-neighbour"]),
+    ("direct-buffered-mix", &["inode-lock", "journal-commit", "writeback-burst"]),
+    ("fragmentation", &["serial-reads", "split-requests"]),
+    ("multipath-failover", &["device-slow-tail", "hung-io"]),
+    ("io-uring-punt", &["inode-lock"]),
+    ("dm-layer", &["serial-reads", "device-slow-tail"]),
+];
+
+/// The findings in the order in which to act on them, without those that are symptoms of others.
+pub(super) fn rank(mut findings: Vec<Finding>) -> Vec<Finding> {
+    findings.sort_by(order);
+    let mut kept: Vec<Finding> = Vec::new();
+    let mut symptoms: Vec<Finding> = Vec::new();
+    for finding in findings.iter() {
+        match findings.iter().find(|cause| explains(cause, finding)) {
+            None => kept.push(finding.clone()),
+            Some(_) => symptoms.push(finding.clone()),
+        }
+    }
+    for symptom in &symptoms {
+        for cause in kept.iter_mut().filter(|cause| explains(cause, symptom)) {
+            cause.symptoms.push(symptom.cause);
+        }
+    }
+    kept
+}
+
+fn order(a: &Finding, b: &Finding) -> Ordering {
+    let key = |it: &Finding| (it.severity, weight(it));
+    let (a_key, b_key) = (key(a), key(b));
+    b_key.0.cmp(&a_key.0).then(b_key.1.total_cmp(&a_key.1)).then(a.cause.cmp(b.cause))
+}
+
+/// Impact, less where it is less sure.
+fn weight(finding: &Finding) -> f64 {
+    let trust = match finding.confidence {
+        Confidence::Certain => 1.0,
+        Confidence::Likely => 0.8,
+        Confidence::Possible => 0.5,
+    };
+    finding.impact * trust
+}
+
+/// Whether `symptom` is what `cause` looks like: known to be so, no less severe, the same device.
+fn explains(cause: &Finding, symptom: &Finding) -> bool {
+    let known = SYMPTOMS
+        .iter()
+        .any(|(name, symptoms)| *name == cause.cause && symptoms.contains(&symptom.cause));
+    let same = match (&cause.subject.device, &symptom.subject.device) {
+        (Some(a), Some(b)) => a == b,
+        _ => true,
+    };
+    known && same && cause.severity >= symptom.severity
+}
+
+/// Every cause that the table names.
+#[cfg(test)]
+pub(super) fn known() -> impl Iterator<Item = &'static str> {
+    SYMPTOMS
+        .iter()
+        .flat_map(|(cause, symptoms)| [*cause].into_iter().chain(symptoms.iter().copied()))
+}
+
+/// Causes that are symptoms of their own symptoms, which would make both vanish.
+#[cfg(test)]
+pub(super) fn cycles() -> Vec<&'static str> {
+    let symptoms = |cause: &str| {
+        let row = SYMPTOMS.iter().find(|(name, _)| *name == cause);
+        row.map_or(&[][..], |(_, symptoms)| *symptoms)
+    };
+    let mut found = Vec::new();
+    for (cause, _) in SYMPTOMS {
+        let mut reached: Vec<&str> = symptoms(cause).to_vec();
+        let mut at = 0;
+        while let Some(next) = reached.get(at).copied() {
+            for symptom in symptoms(next) {
+                if !reached.contains(symptom) {
+                    reached.push(symptom);
+                }
+            }
+            at += 1;
+        }
+        if reached.contains(cause) {
+            found.push(*cause);
+        }
+    }
+    found
+}

@@ -1,0 +1,67 @@
+//! What a rule is: a cause, how to judge it, and the page that explains it.
+
+use super::facts::Facts;
+use super::finding::Finding;
+
+/// What a rule answers.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// The data would show the cause, and does not.
+    Clear,
+    /// It is there.
+    Finding(Box<Finding>),
+    /// The data cannot tell, for this reason.
+    NotEnough(String),
+}
+
+impl From<Finding> for Verdict {
+    fn from(finding: Finding) -> Verdict {
+        if finding.impact < super::finding::LEAST_IMPACT {
+            return Verdict::Clear;
+        }
+        Verdict::Finding(Box::new(finding))
+    }
+}
+
+/// How a rule says early that it cannot judge: `?` on what it needs.
+pub type Judged = Result<Verdict, Missing>;
+
+/// What the data lacks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing(pub String);
+
+impl From<Missing> for Verdict {
+    fn from(missing: Missing) -> Verdict {
+        Verdict::NotEnough(missing.0)
+    }
+}
+
+/// One cause.
+#[derive(Clone, Copy, Debug)]
+pub struct Rule {
+    /// Its id: an interface.
+    pub cause: &'static str,
+    /// What it is, in a few words.
+    pub title: &'static str,
+    /// How it makes things slow, in a few sentences.
+    pub mechanism: &'static str,
+    /// What would change the verdict.
+    pub changes: &'static str,
+    /// Judges it.
+    pub judge: fn(&Facts<'_>) -> Verdict,
+}
+
+/// The rule of a file under `rules/`, whose function is `judge`.
+macro_rules! rule {
+    ($cause:literal, $title:literal, $mechanism:literal, $changes:literal $(,)?) => {
+        /// The rule.
+        pub const RULE: $crate::diagnosis::Rule = $crate::diagnosis::Rule {
+            cause: $cause,
+            title: $title,
+            mechanism: $mechanism,
+            changes: $changes,
+            judge: |facts| judge(facts).unwrap_or_else(|missing| missing.into()),
+        };
+    };
+}
+pub(super) use rule;

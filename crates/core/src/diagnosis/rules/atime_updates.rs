@@ -1,0 +1,69 @@
+//! Reading makes writes: times of access.
+
+use super::*;
+use crate::analysis::Direction;
+use crate::analysis::summary::DeviceSummary;
+use crate::model::Origin;
+
+/// The share of the writes' bytes that are for the file system's own blocks and its journal, where
+/// nobody writes data. Chosen.
+const OWN: f64 = 0.9;
+/// The share of the device's time that these writes take.
+const SHARE: f64 = 0.1;
+const TOUCH: &[&str] = &["touch_atime", "atime_needs_update", "generic_update_time", "inode_update_time"];
+
+rule!(
+    "atime-updates",
+    "times of access that are written",
+    "With strictatime each read changes the file's inode, which must go through the journal and to its \
+     place. A load that only reads then writes, one inode for each file. relatime, the default, writes \
+     at most once a day.",
+    "Writes of data by the same programs.",
+);
+
+fn judge(facts: &Facts<'_>) -> Judged {
+    let strict = |device: &DeviceSummary| {
+        let mounts = facts.mounts(device);
+        let keeps = |options: &str| {
+            let mut words = options.split(',');
+            !words.any(|word| matches!(word, "relatime" | "noatime" | "ro"))
+        };
+        !mounts.is_empty() && mounts.iter().any(|mount| keeps(&mount.options))
+    };
+    let own = |device: &DeviceSummary| -> (u64, u64) {
+        let own = [Origin::Metadata, Origin::Journal, Origin::Flush];
+        device.origins.iter().fold((0, 0), |(own_ns, other), row| {
+            let writes = &row.usage.directions[Direction::Write];
+            let flushes = row.usage.directions[Direction::Flush].time_ns;
+            if own.contains(&row.subject.origin) {
+                (own_ns + writes.time_ns + flushes, other)
+            } else {
+                (own_ns, other + writes.time_ns)
+            }
+        })
+    };
+    let fits = |device: &DeviceSummary| {
+        let (own, other) = own(device);
+        let whole = facts::device_time_ns(device).max(1) as f64;
+        let reads = facts::of(device, Direction::Read).requests;
+        strict(device) && reads > 0 && own as f64 >= OWN * (own + other) as f64 && own as f64 >= SHARE * whole
+    };
+    let Some(device) = facts.busiest(fits) else { return Ok(Verdict::Clear) };
+    let (time_ns, _) = own(device);
+    let name = &device.device;
+    let reader = facts.top_process(device, |row| row.usage.directions[Direction::Read].requests > 0);
+    let seen = facts.path_share(TOUCH) > 0.0;
+    let sentence = format!(
+        "{name} is mounted with strictatime: reading files makes writes of inodes, {} of its time",
+        words::percent(time_ns as f64 / facts::device_time_ns(device).max(1) as f64),
+    );
+    let point = facts.mounts(device).first().map_or("MOUNTPOINT", |mount| mount.path.as_str()).to_owned();
+    Ok(Finding::of_device(facts, time_ns, facts::device_time_ns(device), sentence)
+        .about(facts::subject_of(name, reader))
+        .sure(if seen { Confidence::Certain } else { Confidence::Likely })
+        .shown("writes of inodes and journal", time_ns as f64, "ns", format!("iowhy -d {name}"))
+        .shown("reads", facts::of(device, Direction::Read).requests_per_s, "1/s", format!("iowhy stat -d {name}"))
+        .fix(format!("mount -o remount,relatime {point} (or noatime)"))
+        .check("with noatime the writes end; if not, somebody changes files")
+        .into())
+}

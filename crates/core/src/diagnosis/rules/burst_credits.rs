@@ -1,0 +1,70 @@
+//! The device was allowed more for a while, then its credit was used up.
+
+use super::provider_cap::{even_bins, is_saturated};
+use super::*;
+use crate::analysis::summary::DeviceSummary;
+use facts::shape::{self, Step};
+
+/// Both levels must be this even. Chosen: as for a cap, with room for the bin of the change.
+const EVEN: f64 = 0.06;
+/// The second level is at most this share of the first. Chosen.
+const DROP: f64 = 0.7;
+/// Bins of half a second that must be seen.
+const BINS: usize = 8;
+
+rule!(
+    "burst-credits",
+    "used-up burst credits",
+    "Many cloud volumes and instances may exceed their limit for a while, from a credit that refills \
+     when they do less. When it is used up, the rate falls to the limit from one moment to the next, \
+     although the load is the same, and stays there.",
+    "A load that changed at the same moment: other processes, sizes or depth.",
+);
+
+fn judge(facts: &Facts<'_>) -> Judged {
+    let dropped = |device: &&DeviceSummary| is_saturated(device) && drop_of(facts, device).is_some();
+    let Some(device) = facts.devices().iter().find(dropped) else {
+        let needed = BINS as f64 * 0.5e9;
+        if (facts.duration_ns() as f64) < needed && !facts.devices().is_empty() {
+            return Err(Missing(format!("the watch is shorter than {}", words::time(needed))));
+        }
+        return Ok(Verdict::Clear);
+    };
+    let Some((step, since_ns, left)) = drop_of(facts, device) else { return Ok(Verdict::Clear) };
+    let name = &device.device;
+    let sentence = format!(
+        "{name} fell from {} to {} requests a second {} after the watch began, and stayed there under the same load: its burst credit is used up",
+        words::number(step.before),
+        words::number(step.after),
+        words::time(since_ns),
+    );
+    // Until the end of the watch all of its time is spent under the lower limit.
+    Ok(Finding::of_device(facts, (left * facts::device_time_ns(device) as f64) as u64, facts::device_time_ns(device), sentence)
+        .about(facts::subject_of(name, facts.top_process(device, |_| true)))
+        .shown("rate before", step.before, "1/s", format!("iowhy plot -d {name}"))
+        .shown("rate since", step.after, "1/s", format!("iowhy plot -d {name}"))
+        .shown("requests waiting at the device", device.in_flight_mean, "requests", format!("iowhy -d {name}"))
+        .fix("a volume whose base limit is enough (gp3 or provisioned instead of gp2), or less load until the credit is back")
+        .check("the provider's graph of the credit (EBS: BurstBalance): not near zero means something else slowed it")
+        .into())
+}
+
+/// The drop, when it came, and the share of the time since.
+fn drop_of(facts: &Facts<'_>, device: &DeviceSummary) -> Option<(Step, f64, f64)> {
+    let timeline = even_bins(&facts.patterns(&device.device)?.timeline);
+    let rates: Vec<f64> = timeline.bins.iter().map(|bin| timeline.per_s(bin.requests)).collect();
+    let sizes: Vec<f64> = timeline
+        .bins
+        .iter()
+        .map(|bin| bin.bytes as f64 / bin.requests.max(1) as f64)
+        .collect();
+    if rates.len() < BINS || shape::variation(&sizes) > EVEN {
+        return None;
+    }
+    let step = shape::step(&rates, EVEN)?;
+    let since_ns = (step.at + 1) as f64 * timeline.bin_ns as f64;
+    let time = |bins: &[crate::analysis::patterns::Bin]| -> u64 { bins.iter().map(|bin| bin.q2c_ns).sum() };
+    let (before, after) = timeline.bins.split_at(step.at);
+    let left = time(after) as f64 / (time(before) + time(after)).max(1) as f64;
+    (step.after <= DROP * step.before && step.after > 0.0).then_some((step, since_ns, left))
+}

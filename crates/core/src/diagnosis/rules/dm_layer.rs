@@ -1,0 +1,71 @@
+//! Time is lost in a layer of the device mapper.
+
+use super::*;
+use crate::analysis::Interval;
+use crate::analysis::summary::DeviceSummary;
+
+/// The share of the upper device's time that its lower ones do not explain. Chosen.
+const GAP: f64 = 0.3;
+/// Requests below which there is nothing to judge.
+const REQUESTS: u64 = 50;
+/// Targets by the functions and threads of the kernel that carry them out.
+const TARGETS: &[(&str, &[&str])] = &[
+    ("dm-crypt", &["kcryptd*", "crypt_*", "dmcrypt_write", "crypto_*"]),
+    ("dm-snapshot", &["snapshot_*", "copy_callback", "persistent_*", "pending_complete"]),
+    ("dm-thin", &["thin_*", "process_bio", "do_worker"]),
+    ("dm-delay", &["delay_*", "flush_delayed*", "flush_expired_bios"]),
+    ("dm-mirror", &["mirror_*", "do_mirror", "rh_*"]),
+    ("dm-cache", &["cache_map*", "mg_*"]),
+];
+
+rule!(
+    "dm-layer",
+    "a layer of the device mapper",
+    "Encryption, snapshots, thin volumes and caches stand between the file system and the disk. They do \
+     work of their own (encrypting, copying on the first write, looking up a map), one bio after \
+     another or on few CPUs, and that time is in the upper device and not in the lower one.",
+    "A lower device whose own time explains the upper one's.",
+);
+
+fn judge(facts: &Facts<'_>) -> Judged {
+    let uppers = facts.devices().iter().filter(|device| device.device.starts_with("dm-"));
+    let Some((upper, gap)) = uppers.filter_map(|it| gap(facts, it).map(|gap| (it, gap))).next() else {
+        return Ok(Verdict::Clear);
+    };
+    let name = &upper.device;
+    let target = TARGETS.iter().find(|(_, functions)| facts.path_share(functions) > 0.0).map(|(name, _)| *name);
+    let below = upper.below.join(", ");
+    let sentence = format!(
+        "{} on {name} takes {} of its requests' time; {below} below it takes the rest",
+        target.unwrap_or("the device mapper"),
+        words::percent(gap.share),
+    );
+    let sum = facts::stage_sum(upper, Interval::Q2c);
+    Ok(Finding::of_device(facts, (gap.share * sum as f64) as u64, sum, sentence)
+        .about(facts::subject_of(name, facts.top_process(upper, |_| true)))
+        .sure(if target.is_some() { Confidence::Certain } else { Confidence::Likely })
+        .shown("mean time on the upper device", gap.upper_ns, "ns", format!("iowhy stages -d {name}"))
+        .shown("mean time below it", gap.lower_ns, "ns", format!("iowhy stages -d {below}"))
+        .fix("dm-crypt: no_read_workqueue and no_write_workqueue (cryptsetup --perf-...), a CPU with AES; snapshots: remove them, larger chunks; thin: pre-allocate; dm-delay: remove it")
+        .check("the same load on the lower device (or an unencrypted volume beside it) is as fast as its own D2C")
+        .into())
+}
+
+struct Gap {
+    share: f64,
+    upper_ns: f64,
+    lower_ns: f64,
+}
+
+fn gap(facts: &Facts<'_>, upper: &DeviceSummary) -> Option<Gap> {
+    let mean = |device: &DeviceSummary| {
+        let stages = device.directions.0.iter().filter_map(|it| it.intervals[Interval::Q2c]);
+        let (sum, count) = stages.fold((0, 0), |all, it| (all.0 + it.sum_ns, all.1 + it.requests));
+        (count >= REQUESTS).then(|| sum as f64 / count as f64)
+    };
+    let is_below = |it: &&DeviceSummary| upper.below.iter().any(|below| below.starts_with(&it.device));
+    let lower = facts.devices().iter().filter(is_below).filter_map(mean).reduce(f64::max)?;
+    let upper_ns = mean(upper)?;
+    let share = 1.0 - lower / upper_ns.max(1.0);
+    (share >= GAP).then_some(Gap { share, upper_ns, lower_ns: lower })
+}

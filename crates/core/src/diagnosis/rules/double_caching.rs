@@ -1,0 +1,44 @@
+//! A loop device over a file that is cached a second time.
+
+use super::*;
+use crate::analysis::summary::{DeviceSummary, STALLED_NS};
+
+/// Bytes a second from which on a second copy of all of them costs something.
+const BYTES_PER_S: f64 = 4e6;
+
+rule!(
+    "double-caching",
+    "a file behind a device is cached twice",
+    "A loop device without direct I/O reads and writes its file through the page cache, although the \
+     file system on the device has its own. All data is in memory twice and copied once more, flushes \
+     wait for both, and write errors of the lower file show late.",
+    "A loop device with direct I/O (losetup -l shows DIO 1).",
+);
+
+fn judge(facts: &Facts<'_>) -> Judged {
+    let moved = |device: &DeviceSummary| device.directions.0.iter().map(|it| it.bytes_per_s).sum::<f64>();
+    let buffered = |device: &DeviceSummary| {
+        device.backing_file.is_some()
+            && !device.below.is_empty()
+            && facts.setting(device, "loop/dio").is_some_and(|it| it.trim() == "0")
+            && moved(device) >= BYTES_PER_S
+    };
+    let Some(device) = facts.busiest(buffered) else { return Ok(Verdict::Clear) };
+    let name = &device.device;
+    let file = device.backing_file.clone().unwrap_or_default();
+    let all: u64 = facts.devices().iter().map(facts::device_time_ns).sum();
+    let below = device.below.first().cloned().unwrap_or_default();
+    let sentence = format!("{name} reads and writes its file {file} through the page cache: everything is in memory twice");
+    let time = facts::device_time_ns(device).min(all);
+    // It is a cost, not a stall: where the device hangs there is another cause.
+    let least = (STALLED_NS as f64 * super::super::finding::WARNING_THREADS) as u64;
+    Ok(Finding::of_device(facts, time.max(least), all, sentence)
+        .about(Subject { file: Some(file), ..facts::subject_of(name, facts.top_process(device, |_| true)) })
+        .sure(Confidence::Certain)
+        .at_most(super::super::finding::Severity::Warning)
+        .shown("moved through it", moved(device), "bytes/s", format!("iowhy stat -d {name}"))
+        .shown(format!("of the time of all devices, beside {below} below it"), time as f64 / all.max(1) as f64 * 100.0, "%", "iowhy")
+        .fix(format!("losetup --direct-io=on /dev/{name} (fstab: loop device made beforehand with it); for virtual machines cache=none"))
+        .check(format!("losetup -l /dev/{name} shows DIO 0; with 1, buff/cache of free falls by half and speed stays or rises"))
+        .into())
+}

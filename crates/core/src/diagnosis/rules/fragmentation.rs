@@ -1,0 +1,55 @@
+//! Files are in pieces all over the device.
+
+use super::*;
+use crate::analysis::patterns::FilePattern;
+
+/// The share of a file's sequential requests that continue elsewhere on the device. Large files of a
+/// healthy file system have an extent of up to 128 MiB for hundreds of requests. Chosen.
+const SCATTERED: f64 = 0.3;
+/// Sequential requests below which there is nothing to judge.
+const REQUESTS: u64 = 30;
+
+rule!(
+    "fragmentation",
+    "files in pieces",
+    "A file that grew a little at a time, or on a nearly full file system, lies in many small pieces. \
+     Reading it from beginning to end then jumps over the device, requests stay small, and finding free \
+     space for the next piece takes time before the first request is queued.",
+    "A file that is read here and there: its requests jump wherever it lies.",
+);
+
+fn judge(facts: &Facts<'_>) -> Judged {
+    if facts.summary().files.is_absent() && facts.summary().watch.requests > 0 {
+        return Err(Missing("files are not in the data".to_owned()));
+    }
+    let scattered = |file: &&FilePattern| {
+        file.sequential >= REQUESTS && file.scattered as f64 >= SCATTERED * file.sequential as f64
+    };
+    let mut worst: Option<(&str, Vec<&FilePattern>, u64)> = None;
+    for patterns in &facts.summary().patterns.devices {
+        let files: Vec<&FilePattern> = patterns.access.files.iter().filter(scattered).collect();
+        let time: u64 = files.iter().map(|file| file.time_ns).sum();
+        if !files.is_empty() && worst.as_ref().is_none_or(|(_, _, most)| time > *most) {
+            worst = Some((&patterns.device, files, time));
+        }
+    }
+    let Some((name, files, _)) = worst else { return Ok(Verdict::Clear) };
+    let Some(device) = facts.devices().iter().find(|it| it.device == name) else { return Ok(Verdict::Clear) };
+    let sum = |of: fn(&FilePattern) -> u64| files.iter().map(|file| of(file)).sum::<u64>();
+    let share = sum(|file| file.scattered) as f64 / sum(|file| file.sequential).max(1) as f64;
+    let names: Vec<&str> = files.iter().map(|file| file.file.as_str()).collect();
+    let pattern = words::pattern(&names);
+    let sentence = format!(
+        "{} lies in pieces on {name}: {} of its requests that go on in the file go on elsewhere on the device",
+        pattern.clone().unwrap_or_else(|| "a file".to_owned()),
+        words::percent(share),
+    );
+    let time = (sum(|file| file.time_ns) as f64 * share) as u64;
+    Ok(Finding::of_device(facts, time, facts::device_time_ns(device), sentence)
+        .about(Subject { file: pattern.clone(), ..facts::subject_of(name, facts.top_process(device, |_| true)) })
+        .shown("requests that go on elsewhere", share * 100.0, "%", format!("iowhy plot -d {name}"))
+        .shown("requests of these files", sum(|file| file.requests) as f64, "requests", "iowhy files")
+        .fix("keep 10 % of the file system free; allocate files at once (fallocate); e4defrag, xfs_fsr or btrfs filesystem defragment for what is there")
+        .check(format!("filefrag -v {}: many extents below a megabyte; few large ones refute it", pattern.unwrap_or_else(|| "FILE".to_owned())))
+        .into())
+}

@@ -1,0 +1,64 @@
+//! Many small writes, each made durable on its own.
+
+use super::*;
+use crate::analysis::Direction;
+use facts::calls::SYNC_FILE;
+
+/// Bytes for each flush up to which the durability costs more than the data: 4 KiB written and
+/// synced one by one were 8 KiB with their journal (facts measured on ext4); a group commit of a busy
+/// database is above. Chosen.
+const BYTES_PER_SYNC: f64 = 32_768.0;
+/// Waits in fsync a second from which on it is a habit, not a save now and then. Chosen.
+const SYNCS_PER_S: f64 = 20.0;
+/// The share of the blocked time.
+const SHARE: f64 = 0.2;
+
+rule!(
+    "fsync-heavy",
+    "many small writes made durable one by one",
+    "Each fsync writes the data, the file system's journal and its commit record, and waits for the \
+     device to empty its cache, twice on most file systems. For a few kilobytes of data that is \
+     several requests and flushes one after another, and no other thread's fsync of the same file \
+     system gets ahead of it.",
+    "Larger or fewer syncs that take the same share of the time: then the device's flush is slow \
+     (flush-cost), or the journal is busy with others' data (journal-commit).",
+);
+
+fn judge(facts: &Facts<'_>) -> Judged {
+    facts.need_waits()?;
+    let waited = facts.waits(|group| facts.is_call(group.syscall, SYNC_FILE));
+    let rate = waited.waits as f64 / facts.seconds();
+    let share = waited.time_ns as f64 / facts.blocked_ns().max(1) as f64;
+    if rate < SYNCS_PER_S || share < SHARE {
+        return Ok(Verdict::Clear);
+    }
+    let subject = waited.subject();
+    let Some(device) = facts.devices().iter().find(|it| Some(&it.device) == subject.device.as_ref()) else {
+        return Err(Missing("the device that fsync waits for is not in the data".to_owned()));
+    };
+    let writes = facts::of(device, Direction::Write);
+    let flushes = facts::of(device, Direction::Flush).requests.max(device.helper_requests);
+    let syncs = if flushes > 0 { flushes } else { waited.waits };
+    let bytes = writes.bytes as f64 / syncs.max(1) as f64;
+    if bytes > BYTES_PER_SYNC {
+        return Ok(Verdict::Clear);
+    }
+    let flags = words::flags(&subject);
+    let file = subject.file.clone().map(|file| format!(" of {file}")).unwrap_or_default();
+    let sentence = format!(
+        "{} waits for fsync{file}: {} waits a second, with {} written for each flush",
+        words::who(&subject),
+        words::number(rate),
+        words::bytes(bytes),
+    );
+    Ok(Finding::of_blocked(facts, waited.time_ns, sentence)
+        .about(subject)
+        .sure(Confidence::Certain)
+        .shown("waits in fsync", rate, "1/s", format!("iowhy waits{flags}"))
+        .shown("mean wait", waited.mean_ns(), "ns", format!("iowhy waits{flags}"))
+        .shown("written for each flush", bytes, "bytes", format!("iowhy -d {}", device.device))
+        .shown("flushes", flushes as f64 / facts.seconds(), "1/s", format!("iowhy -d {}", device.device))
+        .fix("commit several changes with one fsync (group commit, larger transactions); put the log on its own device; where the data may be lost, do not sync it")
+        .check("the same writes without fsync, or ten with one: if the waits stay, something else is slow")
+        .into())
+}

@@ -1,0 +1,62 @@
+//! Programs' own code is read from disk again and again.
+
+use super::*;
+use crate::model::WaitClass;
+
+/// What a mapped program or library is called. Files of programs that were seen count, too.
+const CODE: &[&str] = &[".so", "/bin/", "/sbin/", "/lib/", "/lib64/", ".jar", ".dll"];
+/// The share of the faults' time that must be for such files. Chosen: more than everything else.
+const MOSTLY: f64 = 0.5;
+/// Faults a second from which on it is no start of a program: a large one takes some hundred once.
+const FAULTS_PER_S: f64 = 30.0;
+
+rule!(
+    "major-faults",
+    "code that is read from disk again",
+    "Under memory pressure the kernel drops pages of programs and libraries like any other page of \
+     files, and each next call of a function waits for the disk. Everything gets slow at once, even \
+     what does no I/O, and the disk shows small random reads that no program asked for.",
+    "Faults only while programs start.",
+);
+
+fn judge(facts: &Facts<'_>) -> Judged {
+    facts.need_waits()?;
+    let waited = facts.waits_for(WaitClass::PageFault);
+    let rate = waited.waits as f64 / facts.seconds();
+    let executables: Vec<&str> = facts
+        .summary()
+        .processes
+        .rows
+        .iter()
+        .filter_map(|row| row.subject.executable.as_deref())
+        .collect();
+    let is_code = |file: &str| {
+        executables.contains(&file) || CODE.iter().any(|part| file.contains(part))
+    };
+    let (mut code_ns, mut all_ns, mut top) = (0, 0, None);
+    for patterns in &facts.summary().patterns.devices {
+        for file in patterns.access.files.iter().filter(|file| file.faults > 0) {
+            all_ns += file.time_ns;
+            if is_code(&file.file) {
+                code_ns += file.time_ns;
+                top = top.or(Some((patterns.device.clone(), file.file.clone())));
+            }
+        }
+    }
+    let share = code_ns as f64 / all_ns.max(1) as f64;
+    let (Some((device, file)), true) = (top, rate >= FAULTS_PER_S && share >= MOSTLY) else {
+        return Ok(Verdict::Clear);
+    };
+    let subject = Subject { device: Some(device.clone()), file: Some(file.clone()), ..waited.subject() };
+    let sentence = format!(
+        "{} waits for its own code: pages of {file} are read from {device} again and again",
+        words::who(&subject),
+    );
+    Ok(Finding::of_blocked(facts, (waited.time_ns as f64 * share) as u64, sentence)
+        .about(subject)
+        .shown("waits for mapped pages", rate, "1/s", "iowhy waits")
+        .shown("of them for programs and libraries", share * 100.0, "%", "iowhy files")
+        .fix("give it more memory, or protect it: memory.min of its cgroup, or mlock in the program")
+        .check("faults that end after a start are only the start")
+        .into())
+}

@@ -1,0 +1,56 @@
+//! Writes of a part of a block, which must be read first.
+
+use super::*;
+use crate::analysis::summary::DeviceSummary;
+use crate::analysis::{Direction, Interval};
+
+/// The share of the writes that have their own block read just before. Chosen.
+const READ_FIRST: f64 = 0.3;
+/// Or that begin or end within a block of 4096 bytes.
+const UNALIGNED: f64 = 0.5;
+/// Writes below which there is nothing to judge.
+const WRITES: u64 = 50;
+
+rule!(
+    "misaligned-rmw",
+    "parts of blocks are written, which must be read first",
+    "A page of the page cache, a sector of a disk with 4096-byte sectors and a stripe of a RAID can only \
+     be written whole. To change a part of one, it is read, changed and written: a write costs a read, \
+     and the program waits for both.",
+    "Reads of other places than those written.",
+);
+
+fn judge(facts: &Facts<'_>) -> Judged {
+    let shares = |device: &DeviceSummary| {
+        let access = &facts.patterns(&device.device)?.access;
+        let of = |count: u64| count as f64 / access.data_writes.max(1) as f64;
+        (access.data_writes >= WRITES).then(|| (of(access.writes_after_read), of(access.unaligned_writes)))
+    };
+    let physical = |device: &DeviceSummary| facts.number(device, "queue/physical_block_size").unwrap_or(512.0);
+    let fits = |device: &DeviceSummary| {
+        shares(device).is_some_and(|(read_first, unaligned)| {
+            read_first >= READ_FIRST || (unaligned >= UNALIGNED && physical(device) >= 4096.0)
+        })
+    };
+    let Some(device) = facts.busiest(fits) else { return Ok(Verdict::Clear) };
+    let (read_first, unaligned) = shares(device).unwrap_or((0.0, 0.0));
+    let name = &device.device;
+    let top = facts.top_process(device, |row| row.usage.directions[Direction::Write].requests > 0);
+    let subject = facts::subject_of(name, top);
+    let sum = |direction| facts::stage(device, direction, Interval::Q2c).map_or(0, |stage| stage.sum_ns);
+    let (reads, writes) = (sum(Direction::Read), sum(Direction::Write));
+    let sentence = format!(
+        "{} writes parts of blocks on {name}: {} of the writes have their block read first",
+        words::who(&subject),
+        words::percent(read_first),
+    );
+    let rmw = if read_first >= READ_FIRST { reads } else { writes };
+    Ok(Finding::of_device(facts, rmw, reads + writes, sentence)
+        .about(subject)
+        .shown("writes whose block was read just before", read_first * 100.0, "%", format!("iowhy snoop -d {name}"))
+        .shown("writes that begin or end within 4096 bytes", unaligned * 100.0, "%", format!("iowhy snoop -d {name}"))
+        .shown("physical block", physical(device), "bytes", format!("cat /sys/block/{name}/queue/physical_block_size"))
+        .fix("write whole blocks at multiples of 4096 bytes (of the stripe on RAID); align partitions (parted align-check)")
+        .check("with whole, aligned blocks the reads end; if not, something else reads")
+        .into())
+}

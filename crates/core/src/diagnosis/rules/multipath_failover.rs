@@ -1,0 +1,41 @@
+//! Requests go back and forth between paths.
+
+use super::*;
+use crate::analysis::summary::DeviceSummary;
+
+/// Requests that the driver gave back, of all. Chosen.
+const REQUEUED: f64 = 0.01;
+/// Functions that send requests to another path.
+const FAILOVER: &[&str] = &["nvme_failover_req", "nvme_requeue_work", "multipath_*", "dm_requeue_*", "pgpath_*", "nvme_mpath_*"];
+
+rule!(
+    "multipath-failover",
+    "a path that fails over",
+    "A device with several paths sends requests again over another one when a path fails or says that it \
+     is not the right one. Until then they wait, and a path that comes and goes makes them wait again \
+     and again.",
+    "Requests given back by a device with one path: its queue is full, or its driver is short of memory.",
+);
+
+fn judge(facts: &Facts<'_>) -> Judged {
+    let requeued = |device: &DeviceSummary| -> u64 { device.directions.0.iter().map(|it| it.requeues).sum() };
+    let all = |device: &DeviceSummary| -> u64 { device.directions.0.iter().map(|it| it.requests).sum() };
+    let paths = |device: &DeviceSummary| device.device.starts_with("nvme") || device.device.starts_with("dm-");
+    let over = facts.path_share(FAILOVER);
+    let fits = |device: &DeviceSummary| {
+        paths(device) && requeued(device) as f64 > REQUEUED * all(device).max(1) as f64
+    };
+    let Some(device) = facts.busiest(|it| fits(it) || (over > REQUEUED && paths(it))) else {
+        return Ok(Verdict::Clear);
+    };
+    let name = &device.device;
+    let share = (requeued(device) as f64 / all(device).max(1) as f64).max(over);
+    let sentence = format!("a path of {name} fails over: {} of its requests were sent again", words::percent(share));
+    Ok(Finding::of_share(ImpactOf::DeviceTime, share.max(super::super::finding::WARNING_IMPACT), 1.0, sentence)
+        .about(Subject { device: Some(name.clone()), ..Subject::default() })
+        .shown("requests that the driver gave back", requeued(device) as f64, "requests", format!("iowhy -d {name}"))
+        .shown("requests sent again by the path layer", over * 100.0, "%", format!("iowhy stacks -d {name}"))
+        .fix("look at the paths: nvme list-subsys, multipath -ll, dmesg; take the bad one out until it is repaired")
+        .check("with the bad path taken out no request is given back; if they still are, the device asks for it")
+        .into())
+}

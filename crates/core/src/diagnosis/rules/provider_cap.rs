@@ -1,0 +1,127 @@
+//! Somebody behind the device lets only so many requests or bytes a second through.
+
+use super::*;
+use crate::analysis::Interval;
+use crate::analysis::patterns::{Bin, Timeline};
+use crate::analysis::summary::DeviceSummary;
+use facts::shape;
+
+/// Bins are made this long, so that each holds enough requests, nanoseconds.
+const BIN_NS: u64 = 500_000_000;
+/// Bins that must be seen.
+const BINS: usize = 6;
+/// How much a capped rate may vary: a limit that counts is more even than any load; what a disk does
+/// by itself varies by several per cent from second to second. Chosen.
+const EVEN: f64 = 0.025;
+/// How near the rate must be to a number that a person would choose.
+const ROUND: f64 = 0.03;
+/// The device's mean time from which on it is worth asking: limits of providers are thousands of
+/// requests a second, behind which a few requests wait a millisecond and more.
+const SLOW_NS: f64 = 1_000_000.0;
+/// Requests that must wait on average: with fewer it is the program that sets the pace.
+const DEPTH: f64 = 1.5;
+
+rule!(
+    "provider-cap",
+    "a limit behind the device",
+    "Cloud volumes, hypervisors and storage networks let only so many requests or bytes a second \
+     through. Below the limit the device is fast. At the limit the rate stays flat at a round number \
+     whatever the load, and each request more only waits longer: time = requests in flight / rate \
+     (Little's law). The time counts as the device's (D2C), so that the device looks slow.",
+    "A rate that varies, or that rises with the size or depth of the requests: then it is the device.",
+);
+
+fn judge(facts: &Facts<'_>) -> Judged {
+    let mut found = facts.devices().iter().filter_map(|device| plateau(facts, device).map(|it| (device, it)));
+    let Some((device, plateau)) = found.next() else {
+        return too_short(facts).map_or(Ok(Verdict::Clear), Err);
+    };
+    Ok(finding(facts, device, &plateau).into())
+}
+
+fn too_short(facts: &Facts<'_>) -> Option<Missing> {
+    let needed = BINS as u64 * BIN_NS;
+    (facts.duration_ns() < needed && !facts.devices().is_empty())
+        .then(|| Missing(format!("the watch is shorter than {}", words::time(needed as f64))))
+}
+
+/// A rate that stays flat while requests wait for it.
+pub struct Plateau {
+    /// Requests or bytes a second.
+    rate: f64,
+    /// Whether it is bytes.
+    bytes: bool,
+    /// How much it varies from bin to bin.
+    variation: f64,
+}
+
+/// The timeline in bins of half a second, without those in which the load begins and ends.
+pub fn even_bins(timeline: &Timeline) -> Timeline {
+    let count = (BIN_NS / timeline.bin_ns.max(1)).max(1) as usize;
+    let active = Timeline { bin_ns: timeline.bin_ns, bins: shape::active(timeline).to_vec() };
+    let mut coarse = active.coarser(count);
+    if coarse.bins.len() > 2 {
+        coarse.bins.remove(0);
+        coarse.bins.pop();
+    }
+    coarse
+}
+
+/// Whether requests wait at the device in earnest.
+pub fn is_saturated(device: &DeviceSummary) -> bool {
+    let stages = device.directions.0.iter().filter_map(|it| it.intervals[Interval::D2c]);
+    let (sum, count) = stages.fold((0, 0), |all, it| (all.0 + it.sum_ns, all.1 + it.requests));
+    let mean = sum as f64 / count.max(1) as f64;
+    mean >= SLOW_NS && device.in_flight_mean >= DEPTH && device.stalled_ns.is_none()
+}
+
+fn plateau(facts: &Facts<'_>, device: &DeviceSummary) -> Option<Plateau> {
+    if !is_saturated(device) {
+        return None;
+    }
+    let timeline = even_bins(&facts.patterns(&device.device)?.timeline);
+    if timeline.bins.len() < BINS {
+        return None;
+    }
+    let rates = |of: fn(&Bin) -> u64| -> Vec<f64> {
+        timeline.bins.iter().map(|bin| timeline.per_s(of(bin))).collect()
+    };
+    let requests = rates(|bin| bin.requests);
+    let bytes = rates(|bin| bin.bytes);
+    let flat = |values: &[f64]| shape::variation(values) <= EVEN;
+    if flat(&requests) && shape::is_round(shape::mean(&requests), ROUND).is_some() {
+        let variation = shape::variation(&requests);
+        return Some(Plateau { rate: shape::mean(&requests), bytes: false, variation });
+    }
+    let megabytes = shape::mean(&bytes) / 1e6;
+    let mebibytes = shape::mean(&bytes) / 1_048_576.0;
+    let round = shape::is_round(megabytes, ROUND).or(shape::is_round(mebibytes, ROUND)).is_some();
+    (flat(&bytes) && round).then(|| Plateau {
+        rate: shape::mean(&bytes),
+        bytes: true,
+        variation: shape::variation(&bytes),
+    })
+}
+
+fn finding(facts: &Facts<'_>, device: &DeviceSummary, plateau: &Plateau) -> Finding {
+    let name = &device.device;
+    let rate = if plateau.bytes {
+        format!("{} a second", words::bytes(plateau.rate))
+    } else {
+        format!("{} requests a second", words::number(plateau.rate))
+    };
+    let sentence = format!(
+        "{name} gives {rate} and no more: a limit behind it, since the rate is flat while {} requests wait",
+        words::number(device.in_flight_mean),
+    );
+    let at_device = facts::stage_sum(device, Interval::D2c);
+    let unit = if plateau.bytes { "bytes/s" } else { "1/s" };
+    let whole = facts::device_time_ns(device).max(at_device);
+    Finding::of_device(facts, at_device, whole, sentence)
+        .about(facts::subject_of(name, facts.top_process(device, |_| true)))
+        .shown("rate", plateau.rate, unit, format!("iowhy stat -d {name}"))
+        .shown("it varies by", plateau.variation * 100.0, "%", format!("iowhy plot -d {name}"))
+        .shown("requests waiting at the device", device.in_flight_mean, "requests", format!("iowhy -d {name}"))
+        .fix("a volume or instance with a higher limit; fewer and larger requests where the limit counts requests; less load")
+        .check("halve the load: if the time for each request falls at once and the rate stays, it is a limit; if the rate falls too, it is not")
+}

@@ -1,0 +1,54 @@
+//! A RAID reads and writes all of its disks beside the load.
+
+use super::*;
+use crate::analysis::summary::{DeviceSummary, ProcessRow, Row};
+
+/// The ends of the names of md's threads that do it.
+const THREADS: &[&str] = &["_resync", "_recover", "_reshape", "_check", "_repair"];
+/// The share of a disk's time that it takes. Chosen.
+const SHARE: f64 = 0.1;
+
+rule!(
+    "raid-resync",
+    "a RAID that is rebuilt or checked",
+    "After a failure, a crash or once a month, md reads all of its disks and writes what differs. It \
+     slows down when others use the disks, but never below sync_speed_min, and its large sequential \
+     requests stand in front of theirs.",
+    "Requests of a program on the same disks.",
+);
+
+fn judge(facts: &Facts<'_>) -> Judged {
+    facts.need_processes()?;
+    let found = facts.devices().iter().filter_map(|device| resync(device).map(|row| (device, row)));
+    let Some((device, row)) = found.max_by_key(|(_, row)| row.usage.all_time_ns()) else {
+        return Ok(Verdict::Clear);
+    };
+    let whole = facts::device_time_ns(device);
+    let time = row.usage.all_time_ns();
+    if (time as f64) < SHARE * whole as f64 {
+        return Ok(Verdict::Clear);
+    }
+    let thread = row.subject.process.clone();
+    let array = thread.split('_').next().unwrap_or("md").to_owned();
+    let sentence = format!(
+        "{array} is rebuilt or checked: {thread} takes {} of the time of {}",
+        words::percent(time as f64 / whole.max(1) as f64),
+        device.device,
+    );
+    let name = &device.device;
+    Ok(Finding::of_device(facts, time, whole, sentence)
+        .about(facts::subject_of(name, Some(row)))
+        .sure(Confidence::Certain)
+        .shown("its share of the disk's time", time as f64 / whole.max(1) as f64 * 100.0, "%", format!("iowhy -d {name}"))
+        .shown("moved by it", row.usage.bytes as f64 / facts.seconds(), "bytes/s", format!("iowhy proc -d {name}"))
+        .fix(format!("let it end if you can; else slow it down: echo 20000 > /sys/block/{array}/md/sync_speed_max; a write-intent bitmap keeps the next one short"))
+        .check(format!("cat /proc/mdstat; echo idle > /sys/block/{array}/md/sync_action stops it: if the disks stay as slow, it was not the resync"))
+        .into())
+}
+
+fn resync(device: &DeviceSummary) -> Option<&Row<ProcessRow>> {
+    device.processes.iter().find(|row| {
+        let name = &row.subject.process;
+        name.starts_with("md") && THREADS.iter().any(|end| name.ends_with(end))
+    })
+}

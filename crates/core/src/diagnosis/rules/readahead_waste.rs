@@ -1,0 +1,85 @@
+//! Random reads of a mapped file drag whole read-ahead windows along.
+
+use super::*;
+use crate::analysis::patterns::FilePattern;
+use crate::analysis::summary::DeviceSummary;
+use crate::model::{Origin, WaitClass};
+
+/// How many bytes must be read for each byte that a fault wants. With the default window of 128 KiB a
+/// random fault of one page reads 32 times that; a window of 16 KiB is harmless.
+const OVERREAD: f64 = 8.0;
+/// Reads that go on where their file was last read: above it, the window is used. Chosen: a scan of
+/// a mapped file is far above, random faults far below.
+const SEQUENTIAL: f64 = 0.4;
+/// Faults below which there is nothing to judge.
+const LEAST_FAULTS: u64 = 50;
+const PAGE: f64 = 4096.0;
+
+rule!(
+    "readahead-waste",
+    "read-ahead that nobody uses",
+    "A program touches a mapped file here and there. For each page that is not in memory the kernel \
+     reads a whole window around it (read_ahead_kb), since it cannot know that the neighbours are not \
+     wanted. The disk reads many times what the program uses, the useless pages push useful ones out \
+     of memory, and those have to be read again. It also hits programs that only write: a page of a \
+     mapped file must be read before a part of it can be changed.",
+    "A sequential scan, where the window is used; or enough memory, so that each page is read once.",
+);
+
+fn judge(facts: &Facts<'_>) -> Judged {
+    facts.need_waits()?;
+    let waited = facts.waits_for(WaitClass::PageFault);
+    let faults = waited.waits;
+    if faults < LEAST_FAULTS {
+        return Ok(Verdict::Clear);
+    }
+    let fault_bytes = |device: &DeviceSummary| {
+        facts::origin_of(device, Origin::PageFault).2 + facts::origin_of(device, Origin::Readahead).2
+    };
+    let Some(device) = facts.devices().iter().max_by_key(|device| fault_bytes(device)) else {
+        return Ok(Verdict::Clear);
+    };
+    let read = fault_bytes(device);
+    let over = read as f64 / (faults as f64 * PAGE);
+    let files = facts.patterns(&device.device).map_or(&[][..], |it| &it.access.files);
+    let faulted: Vec<&FilePattern> = files.iter().filter(|file| file.faults > 0).collect();
+    let sum = |of: fn(&FilePattern) -> u64| faulted.iter().map(|file| of(file)).sum::<u64>() as f64;
+    let sequential = sum(|file| file.sequential) / sum(|file| file.requests).max(1.0);
+    if over < OVERREAD || sequential > SEQUENTIAL {
+        return Ok(Verdict::Clear);
+    }
+    Ok(finding(facts, device, &faulted, read, over).into())
+}
+
+fn finding(facts: &Facts<'_>, device: &DeviceSummary, files: &[&FilePattern], read: u64, over: f64) -> Finding {
+    let waited = facts.waits_for(WaitClass::PageFault);
+    let name = &device.device;
+    let names: Vec<&str> = files.iter().map(|file| file.file.as_str()).collect();
+    let pattern = words::pattern(&names);
+    let subject = Subject { device: Some(name.clone()), file: pattern.clone(), ..waited.subject() };
+    let flags = words::flags(&subject);
+    let only_written = files.iter().any(|file| file.written > 0);
+    let reads = if only_written { "writes to" } else { "reads here and there in" };
+    let sentence = format!(
+        "{} {reads} mapped files{}: each touched page drags a read-ahead window along, {:.0} times what it wants",
+        words::who(&subject),
+        pattern.map(|file| format!(" ({file})")).unwrap_or_default(),
+        over,
+    );
+    let again = facts.patterns(name).map_or(0.0, |it| {
+        it.access.pages_again as f64 / it.access.watched_pages.max(1) as f64
+    });
+    let window = facts.setting(device, "queue/read_ahead_kb").unwrap_or("?");
+    Finding::of_blocked(facts, waited.time_ns, sentence)
+        .about(subject)
+        .sure(Confidence::Certain)
+        .shown("read for each byte of a touched page", over, "bytes", format!("iowhy files{flags}"))
+        .shown("read from the device", read as f64 / facts.seconds(), "bytes/s", format!("iowhy stat -d {name}"))
+        .shown("waits for touched pages", waited.waits as f64 / facts.seconds(), "1/s", "iowhy waits")
+        .shown("pages read that had been read before", again * 100.0, "%", "iowhy cache")
+        .fix(format!(
+            "madvise(MADV_RANDOM) on the mapping; where the program cannot be changed, a smaller window: \
+             echo 16 > /sys/block/{name}/queue/read_ahead_kb (now {window})"
+        ))
+        .check("with a window of 16 KiB the bytes read fall and the rate of faults rises; if not, the window is used")
+}

@@ -1,0 +1,62 @@
+//! Large requests are cut into small ones.
+
+use super::*;
+use crate::analysis::summary::DeviceSummary;
+
+/// Up to this limit cutting costs more than it protects: the kernel's own default is 1280 KiB and more.
+const SMALL_KB: f64 = 128.0;
+/// The share of the requests that are the next piece of the one before. Chosen.
+const PIECES: f64 = 0.4;
+/// The share of the requests that have exactly the size of the limit.
+const FULL: f64 = 0.4;
+
+rule!(
+    "split-requests",
+    "requests cut into pieces",
+    "A request may not be larger than queue/max_sectors_kb, and may not cross a stripe or chunk. What \
+     is larger is cut, and each piece is a request of its own that has to come back before the whole is \
+     done: more work for the kernel and the device, and the slowest piece decides.",
+    "Pieces because of the hardware's own limit (max_hw_sectors_kb).",
+);
+
+fn judge(facts: &Facts<'_>) -> Judged {
+    let limit = |device: &DeviceSummary| {
+        let chunk = facts.number(device, "queue/chunk_sectors").filter(|it| *it > 0.0).map(|it| it / 2.0);
+        let max = facts.number(device, "queue/max_sectors_kb");
+        [chunk, max].into_iter().flatten().reduce(f64::min)
+    };
+    let shares = |device: &DeviceSummary| {
+        let access = &facts.patterns(&device.device)?.access;
+        let limit = (limit(device)? * 1024.0) as u64;
+        let all: u64 = access.sizes.iter().map(|(_, count)| count).sum();
+        let full = access.sizes.iter().find(|(size, _)| *size == limit).map_or(0, |(_, count)| *count);
+        let of = |count: u64| count as f64 / all.max(1) as f64;
+        (all >= 50).then(|| (of(access.pieces), of(full)))
+    };
+    let fits = |device: &DeviceSummary| {
+        let hardware = facts.number(device, "queue/max_hw_sectors_kb").unwrap_or(f64::MAX);
+        limit(device).is_some_and(|it| it <= SMALL_KB && it < hardware)
+            && shares(device).is_some_and(|(pieces, full)| pieces >= PIECES && full >= FULL)
+    };
+    let Some(device) = facts.busiest(fits) else { return Ok(Verdict::Clear) };
+    let (pieces, full) = shares(device).unwrap_or((0.0, 0.0));
+    let limit = limit(device).unwrap_or(0.0);
+    let name = &device.device;
+    let subject = facts::subject_of(name, facts.top_process(device, |_| true));
+    let sentence = format!(
+        "requests of {} to {name} are cut into pieces of {limit:.0} KiB: {} of all requests are the next piece of one",
+        words::who(&subject),
+        words::percent(pieces),
+    );
+    let whole = facts::device_time_ns(device);
+    let pieces_ns = facts.patterns(name).map_or(0, |it| it.access.pieces_ns);
+    Ok(Finding::of_device(facts, pieces_ns, whole, sentence)
+        .about(subject)
+        .sure(Confidence::Certain)
+        .shown("requests that are the next piece", pieces * 100.0, "%", format!("iowhy snoop -d {name}"))
+        .shown("requests as large as the limit", full * 100.0, "%", format!("iowhy snoop -d {name}"))
+        .shown("max_sectors_kb", limit, "KiB", format!("cat /sys/block/{name}/queue/max_sectors_kb"))
+        .fix(format!("cat /sys/block/{name}/queue/max_hw_sectors_kb > /sys/block/{name}/queue/max_sectors_kb; on RAID, requests that fit the stripe"))
+        .check("with a higher limit requests get larger and fewer; if not, the program sends small ones")
+        .into())
+}

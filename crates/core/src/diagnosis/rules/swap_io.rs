@@ -1,0 +1,40 @@
+//! Memory goes to and from disk.
+
+use super::*;
+use crate::model::{Origin, WaitClass};
+
+rule!(
+    "swap-io",
+    "swapping",
+    "Memory is short, so the kernel writes anonymous pages to swap and reads them back when they are \
+     touched. A program then waits for the disk where it expects memory, at places that have nothing \
+     to do with files.",
+    "Swap traffic without waits: pages that nobody needs any more go out once and do not come back.",
+);
+
+fn judge(facts: &Facts<'_>) -> Judged {
+    facts.need_waits()?;
+    let mut swapping = facts.devices().iter().map(|device| (device, facts::origin_of(device, Origin::Swap)));
+    let found = swapping.find(|(_, (_, requests, _))| *requests > 0);
+    let waited = facts.waits_for(WaitClass::Swap);
+    let (Some((device, (_, requests, bytes))), true) = (found, waited.time_ns > 0) else {
+        return Ok(Verdict::Clear);
+    };
+    let mut subject = waited.subject();
+    subject.device = Some(device.device.clone());
+    subject.file = None;
+    let sentence = format!(
+        "memory is short: {} waits for pages to come from swap on {}",
+        words::who(&subject),
+        device.device,
+    );
+    Ok(Finding::of_blocked(facts, waited.time_ns, sentence)
+        .about(subject)
+        .sure(Confidence::Certain)
+        .shown("waits for swap", waited.time_ns as f64, "ns", "iowhy waits")
+        .shown("swap requests", requests as f64 / facts.seconds(), "1/s", format!("iowhy -d {}", device.device))
+        .shown("to and from swap", bytes as f64 / facts.seconds(), "bytes/s", "iowhy cache")
+        .fix("give the program or its cgroup more memory, or let it use less; a smaller vm.swappiness only moves the loss to the page cache")
+        .check("vmstat 1: si and so are zero when nobody swaps")
+        .into())
+}

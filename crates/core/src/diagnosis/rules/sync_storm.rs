@@ -1,0 +1,48 @@
+//! Somebody writes back whole file systems, and everybody waits.
+
+use super::*;
+use crate::model::WaitClass;
+use facts::calls::{SYNC_ALL, SYNC_FILE};
+
+/// Waits in sync or syncfs a second from which on it is a habit: one sync has several waits. Chosen.
+const SYNCS_PER_S: f64 = 2.0;
+
+rule!(
+    "sync-storm",
+    "sync of whole file systems",
+    "sync(2) and syncfs(2) write everything that is dirty, whoever wrote it, commit the journal and \
+     flush the device's cache. A script or agent that calls them every second makes all others' commits \
+     and fsyncs wait, and takes away what the page cache saves.",
+    "fsync of single files, however many (fsync-heavy).",
+);
+
+fn judge(facts: &Facts<'_>) -> Judged {
+    facts.need_waits()?;
+    let syncing = facts.waits(|group| facts.is_call(group.syscall, SYNC_ALL));
+    let rate = syncing.waits as f64 / facts.seconds();
+    if rate < SYNCS_PER_S {
+        return Ok(Verdict::Clear);
+    }
+    let subject = Subject { file: None, ..syncing.subject() };
+    let behind = [WaitClass::JournalCommit, WaitClass::JournalSpace, WaitClass::PageLock];
+    let others = facts.waits(|group| {
+        Some(group.pid) != subject.pid
+            && !facts.is_call(group.syscall, SYNC_ALL)
+            && (behind.contains(&group.class) || facts.is_call(group.syscall, SYNC_FILE))
+    });
+    let sentence = format!(
+        "{} writes back whole file systems again and again (sync): {} waits a second",
+        words::who(&subject),
+        words::number(rate),
+    );
+    let flags = words::flags(&subject);
+    Ok(Finding::of_blocked(facts, syncing.time_ns + others.time_ns, sentence)
+        .about(subject)
+        .sure(Confidence::Certain)
+        .shown("its waits in sync or syncfs", rate, "1/s", format!("iowhy waits{flags}"))
+        .shown("their time", syncing.time_ns as f64, "ns", format!("iowhy waits{flags}"))
+        .shown("others wait for commits and pages meanwhile", others.time_ns as f64, "ns", "iowhy waits")
+        .fix("stop the caller, or let it call fsync on its own files")
+        .check("kill -STOP it for ten seconds: if the others wait as long, it was not the sync")
+        .into())
+}

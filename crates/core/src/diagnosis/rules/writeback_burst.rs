@@ -1,0 +1,84 @@
+//! Dirty pages pile up and are written at once, and readers wait behind them.
+
+use super::*;
+use crate::analysis::patterns::{Bin, Timeline};
+use crate::analysis::summary::DeviceSummary;
+
+/// The share of the bins that may hold most of the writing. Chosen: a saw-tooth, not a stream.
+const BINS_SHARE: f64 = 0.5;
+/// The share of the written bytes that those bins hold.
+const BYTES_SHARE: f64 = 0.8;
+/// How many times slower reads are in these bins. Chosen.
+const SLOWER: f64 = 2.5;
+/// Reads that each kind of bin must hold.
+const READS: u64 = 20;
+
+rule!(
+    "writeback-burst",
+    "bursts of writeback",
+    "Buffered writes change only memory. The kernel writes them every few seconds, or when enough are \
+     dirty, as fast as the device takes them. For as long as that lasts its queue is full of writes, \
+     and every read waits behind them. In between all is well, so that averages look harmless.",
+    "Reads that are as slow without the writes.",
+);
+
+fn judge(facts: &Facts<'_>) -> Judged {
+    let mut found = facts.devices().iter().filter_map(|device| bursts(facts, device).map(|it| (device, it)));
+    let Some((device, burst)) = found.next() else { return Ok(Verdict::Clear) };
+    let name = &device.device;
+    let writer = facts.top_process(device, |row| {
+        row.usage.directions[crate::analysis::Direction::Write].bytes > 0 && !row.subject.process.starts_with("jbd2")
+    });
+    let subject = facts::subject_of(name, writer);
+    let reads = crate::analysis::Direction::Read;
+    let all_reads = facts::stage(device, reads, crate::analysis::Interval::Q2c).map_or(0, |it| it.sum_ns);
+    let waiting = facts.waits(|group| group.device.as_deref() == Some(name));
+    let sentence = format!(
+        "written back in bursts: reads of {name} take {} while {}'s data is written, {} otherwise",
+        words::time(burst.during_ns),
+        words::who(&subject),
+        words::time(burst.calm_ns),
+    );
+    let finding = if waiting.time_ns > 0 {
+        Finding::of_blocked(facts, burst.extra_ns.min(waiting.time_ns), sentence)
+    } else {
+        Finding::of_device(facts, burst.extra_ns, all_reads, sentence)
+    };
+    Ok(finding
+        .about(subject)
+        .shown("mean read while pages are written back", burst.during_ns, "ns", format!("iowhy plot -d {name}"))
+        .shown("mean read otherwise", burst.calm_ns, "ns", format!("iowhy plot -d {name}"))
+        .shown("written in the bursts", burst.share * 100.0, "%", format!("iowhy stat -d {name}"))
+        .fix("start writing earlier (vm.dirty_background_bytes, e.g. 64 MiB), let the writer sync or use less (sync_file_range, O_DIRECT), or let the kernel slow it down (queue/wbt_lat_usec, io.max)")
+        .check("stop the writer: if reads stay as slow, they have another reason")
+        .into())
+}
+
+struct Burst {
+    during_ns: f64,
+    calm_ns: f64,
+    share: f64,
+    extra_ns: u64,
+}
+
+fn bursts(facts: &Facts<'_>, device: &DeviceSummary) -> Option<Burst> {
+    let timeline: &Timeline = &facts.patterns(&device.device)?.timeline;
+    let written: u64 = timeline.bins.iter().map(|bin| bin.writeback_bytes).sum();
+    if written == 0 {
+        return None;
+    }
+    let mean = written / timeline.bins.len().max(1) as u64;
+    let (during, calm): (Vec<&Bin>, Vec<&Bin>) =
+        timeline.bins.iter().partition(|bin| bin.writeback_bytes > mean);
+    let reads = |bins: &[&Bin]| bins.iter().map(|bin| bin.reads).sum::<u64>();
+    let time = |bins: &[&Bin]| bins.iter().map(|bin| bin.read_d2c_ns).sum::<u64>();
+    let share = during.iter().map(|bin| bin.writeback_bytes).sum::<u64>() as f64 / written as f64;
+    if reads(&during) < READS || reads(&calm) < READS || share < BYTES_SHARE {
+        return None;
+    }
+    let during_ns = time(&during) as f64 / reads(&during) as f64;
+    let calm_ns = time(&calm) as f64 / reads(&calm) as f64;
+    let extra_ns = ((during_ns - calm_ns).max(0.0) * reads(&during) as f64) as u64;
+    let rare = during.len() as f64 <= BINS_SHARE * timeline.bins.len() as f64;
+    (rare && during_ns >= SLOWER * calm_ns).then_some(Burst { during_ns, calm_ns, share, extra_ns })
+}

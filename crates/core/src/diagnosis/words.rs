@@ -1,0 +1,152 @@
+//! Figures within sentences: three significant digits and a unit.
+
+/// `631 µs`, `1.20 ms`, `12.0 s`.
+pub(super) fn time(nanoseconds: f64) -> String {
+    match nanoseconds {
+        n if n < 999.5 => format!("{n:.0} ns"),
+        n if n < 999.5e3 => format!("{} µs", three(n / 1e3)),
+        n if n < 999.5e6 => format!("{} ms", three(n / 1e6)),
+        n => format!("{} s", three(n / 1e9)),
+    }
+}
+
+/// `4.00 KiB`, `1.20 MiB`.
+pub(super) fn bytes(bytes: f64) -> String {
+    let units = [("GiB", 1024.0 * 1024.0 * 1024.0), ("MiB", 1024.0 * 1024.0), ("KiB", 1024.0)];
+    for (unit, size) in units {
+        if bytes >= size {
+            return format!("{} {unit}", three(bytes / size));
+        }
+    }
+    format!("{bytes:.0} B")
+}
+
+/// `13,920`.
+pub(super) fn count(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `0.2 %`, `88 %`.
+pub(super) fn percent(share: f64) -> String {
+    match share * 100.0 {
+        p if p <= 0.0 => "nothing".to_owned(),
+        p if p < 0.05 => "less than 0.1 %".to_owned(),
+        p if p < 9.95 => format!("{p:.1} %"),
+        p => format!("{p:.0} %"),
+    }
+}
+
+/// `12.3`, `1,391`: a rate or a depth.
+pub(super) fn number(value: f64) -> String {
+    if value >= 999.5 { count(value.round() as u64) } else { three(value) }
+}
+
+fn three(value: f64) -> String {
+    match value {
+        v if v < 9.995 => format!("{v:.2}"),
+        v if v < 99.95 => format!("{v:.1}"),
+        v => format!("{v:.0}"),
+    }
+}
+
+/// A process as sentences name it: `java (30603, jenkins.service)`.
+pub(super) fn process(name: &str, pid: Option<u32>, container: Option<&str>) -> String {
+    let name = if name.is_empty() { "a process" } else { name };
+    let inside: Vec<String> =
+        pid.map(|pid| pid.to_string()).into_iter().chain(container.map(str::to_owned)).collect();
+    if inside.is_empty() { name.to_owned() } else { format!("{name} ({})", inside.join(", ")) }
+}
+
+/// The subject's process as sentences name it.
+pub(super) fn who(subject: &super::Subject) -> String {
+    let name = subject.process.as_deref().unwrap_or("");
+    process(name, subject.pid, subject.container.as_deref())
+}
+
+/// ` on sda`, or nothing where the device is not known.
+pub(super) fn on(subject: &super::Subject) -> String {
+    subject.device.as_ref().map(|device| format!(" on {device}")).unwrap_or_default()
+}
+
+/// The flags of a command that shows only the subject's process, or else its device.
+pub(super) fn flags(subject: &super::Subject) -> String {
+    match (subject.pid, &subject.device) {
+        (Some(pid), _) if pid > 0 => format!(" -p {pid}"),
+        (_, Some(device)) => format!(" -d {device}"),
+        _ => String::new(),
+    }
+}
+
+/// The scheduler that is chosen in `none [mq-deadline] kyber`.
+pub(super) fn chosen(setting: &str) -> Option<&str> {
+    setting.split_once('[')?.1.split_once(']').map(|(name, _)| name)
+}
+
+/// What names have in common, with a star for what differs: `/tmp/*/N.txt`. Runs of digits count as
+/// one thing where they differ.
+pub(super) fn pattern(names: &[&str]) -> Option<String> {
+    let (first, rest) = names.split_first()?;
+    if rest.is_empty() {
+        return Some((*first).to_owned());
+    }
+    let parts: Vec<Vec<&str>> = names.iter().map(|name| name.split('/').collect()).collect();
+    let depth = parts.iter().map(Vec::len).min()?;
+    if parts.iter().any(|part| part.len() != depth) {
+        let common = (0..depth).take_while(|at| same(&parts, *at)).count();
+        return Some(format!("{}/...", parts[0][..common].join("/")));
+    }
+    let words: Vec<String> = (0..depth).map(|at| merged(&parts, at)).collect();
+    Some(words.join("/"))
+}
+
+fn same(parts: &[Vec<&str>], at: usize) -> bool {
+    parts.iter().all(|part| part[at] == parts[0][at])
+}
+
+fn merged(parts: &[Vec<&str>], at: usize) -> String {
+    if same(parts, at) {
+        return parts[0][at].to_owned();
+    }
+    let ending = |part: &Vec<&str>| {
+        part[at].rsplit_once('.').map(|(stem, ending)| (stem.to_owned(), ending.to_owned()))
+    };
+    let endings: Vec<Option<(String, String)>> = parts.iter().map(ending).collect();
+    let Some((_, first)) = &endings[0] else { return "*".to_owned() };
+    let is_number = |stem: &str| !stem.is_empty() && stem.bytes().all(|byte| byte.is_ascii_digit());
+    let known: Vec<&(String, String)> = endings.iter().flatten().collect();
+    if known.len() < parts.len() || known.iter().any(|(_, ending)| ending != first) {
+        return "*".to_owned();
+    }
+    let numbers = known.iter().all(|(stem, _)| is_number(stem));
+    format!("{}.{first}", if numbers { "N" } else { "*" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_have_a_pattern() {
+        assert_eq!(pattern(&[]), None);
+        assert_eq!(pattern(&["/a/b"]).unwrap(), "/a/b");
+        assert_eq!(pattern(&["/tmp/x1/0.txt", "/tmp/y2/999.txt"]).unwrap(), "/tmp/*/N.txt");
+        assert_eq!(pattern(&["/db/t/a.d", "/db/t/b.d"]).unwrap(), "/db/t/*.d");
+        assert_eq!(pattern(&["/db/a", "/db/c/d"]).unwrap(), "/db/...");
+    }
+
+    #[test]
+    fn figures_read_well() {
+        assert_eq!(time(1_234_567.0), "1.23 ms");
+        assert_eq!(bytes(8192.0), "8.00 KiB");
+        assert_eq!(percent(0.002), "0.2 %");
+        assert_eq!(number(12_345.6), "12,346");
+    }
+}

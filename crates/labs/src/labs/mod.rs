@@ -1,0 +1,56 @@
+//! The labs: scenarios on a real kernel whose cause is known, and what iowhy says about them.
+//!
+//! | where | what lives there |
+//! |---|---|
+//! | [`stage`] | devices, cgroups and processes of one lab, drawn anew in each run |
+//! | [`scenes`] | the scenarios: causes, near misses, two causes at once, controls |
+//! | [`run`] | `cargo lab run NAME`: one lab |
+//! | [`matrix`] | `cargo lab matrix`: all of them, and the table of docs/diagnosis.md |
+//!
+//! A cause of the hardware or a provider is made below the device that is watched: a loop device on a
+//! loop device, of which the lower one is limited for the whole machine. Only the upper one is watched
+//! then, since iowhy would see the limit on the lower one.
+//!
+//! What does not belong here: how a cause is recognised (crate `iowhy-core`).
+
+pub mod matrix;
+pub mod run;
+pub mod scenes;
+pub mod stage;
+
+use crate::Result;
+use stage::Stage;
+
+/// What a lab is there for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sort {
+    /// Its causes must be found, the first one first.
+    Cause,
+    /// The cause is taken away and the rest is the same: it must not be found.
+    NearMiss,
+    /// Healthy or merely busy: nothing above "info".
+    Control,
+}
+
+/// One lab.
+#[derive(Clone, Copy, Debug)]
+pub struct Lab {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is there for.
+    pub sort: Sort,
+    /// The causes that it makes, or the one that it must not show.
+    pub causes: &'static [&'static str],
+    /// Makes the devices and starts the load.
+    pub build: fn(&mut Stage) -> Result<()>,
+}
+
+/// The lab of that name.
+pub fn lab(name: &str) -> Option<&'static Lab> {
+    all().find(|lab| lab.name == name)
+}
+
+/// Every lab.
+pub fn all() -> impl Iterator<Item = &'static Lab> {
+    scenes::ALL.iter().flat_map(|part| part.iter())
+}

@@ -1,0 +1,135 @@
+//! WHY: the named causes, first of all that a screen shows.
+//!
+//! What does not belong here: finding them (`iowhy_core::diagnosis`).
+
+use super::Screen;
+use super::header::plural;
+use crate::escape::escape;
+use crate::human;
+use crate::style::{Paint, Style};
+use iowhy_core::diagnosis::finding::{Evidence, ImpactOf};
+use iowhy_core::diagnosis::{Diagnosis, Finding, Severity};
+
+/// Findings that the first screen shows.
+const SHOWN: usize = 3;
+/// Evidence that it shows of each.
+const EVIDENCE: usize = 3;
+/// Columns before the text of a finding.
+const INDENT: usize = 4;
+
+pub(super) fn section(diagnosis: &Diagnosis, screen: &mut Screen) {
+    if diagnosis.findings.is_empty() && diagnosis.clear == 0 {
+        return;
+    }
+    screen.gap();
+    let heading = screen.style.paint("WHY", Paint::Heading);
+    screen.line(&heading);
+    let told = diagnosis.findings.iter().filter(|it| it.severity > Severity::Info).count();
+    let shown = if told == 0 { 1 } else { told.min(SHOWN) };
+    if told == 0 {
+        let judged = plural(diagnosis.clear as u64, "known cause");
+        screen.prose(&format!("None of {judged} makes anything wait here."), 2, Paint::Plain);
+    }
+    for (index, finding) in diagnosis.findings.iter().take(shown).enumerate() {
+        one(index + 1, finding, screen);
+    }
+    for sentence in &diagnosis.red_herrings {
+        let text = format!("not the cause: {}", readable(sentence, screen.style));
+        screen.prose(&text, 2, Paint::Faint);
+    }
+    rest(diagnosis, shown, screen);
+}
+
+fn one(number: usize, finding: &Finding, screen: &mut Screen) {
+    let style = *screen.style;
+    let paint = match finding.severity {
+        Severity::Info => Paint::Plain,
+        Severity::Warning => Paint::Heading,
+        Severity::Critical => Paint::Alert,
+    };
+    let lead = format!("{number:>2}  ");
+    let text = capitalised(&readable(&finding.sentence, &style));
+    for (index, line) in super::wrap(&text, style.columns() - INDENT).iter().enumerate() {
+        let before = if index == 0 { lead.clone() } else { " ".repeat(INDENT) };
+        let painted = style.paint(line, paint);
+        screen.line(&format!("{before}{painted}"));
+    }
+    screen.prose(&weight(finding), INDENT, Paint::Faint);
+    for evidence in finding.evidence.iter().take(EVIDENCE) {
+        screen.prose(&readable(&row(evidence, &style), &style), INDENT, Paint::Plain);
+    }
+    screen.prose(&format!("fix    {}", readable(&finding.fix, &style)), INDENT, Paint::Plain);
+    screen.prose(&format!("check  {}", readable(&finding.check, &style)), INDENT, Paint::Faint);
+}
+
+/// How much it matters and how sure iowhy is: `critical: 88 % of the blocked time; certain`.
+pub(crate) fn weight(finding: &Finding) -> String {
+    let of = match finding.impact_of {
+        ImpactOf::BlockedTime => "of the blocked time",
+        ImpactOf::DeviceTime => "of the device's time",
+    };
+    let mut text = format!(
+        "{}: {} % {of}; {}; {}",
+        finding.severity.word(),
+        human::percent(finding.impact),
+        finding.confidence.word(),
+        finding.cause,
+    );
+    if !finding.symptoms.is_empty() {
+        text.push_str(&format!("; shows as {}", finding.symptoms.join(", ")));
+    }
+    text
+}
+
+/// `longest read between driver and completion 1.15 s`.
+pub(crate) fn row(evidence: &Evidence, style: &Style) -> String {
+    format!("{}: {}", evidence.what, figure(evidence, style))
+}
+
+/// A figure with its unit.
+pub(crate) fn figure(evidence: &Evidence, style: &Style) -> String {
+    let figure = evidence.figure;
+    match evidence.unit {
+        "ns" => human::time(figure, style),
+        "bytes" if figure < 1000.0 => format!("{} B", human::rate(figure)),
+        "bytes" => human::bytes(figure),
+        "bytes/s" => format!("{}/s", human::bytes(figure)),
+        "%" => format!("{} %", human::percent(figure / 100.0)),
+        "1/s" => format!("{} a second", human::rate(figure)),
+        "" => human::rate(figure),
+        unit if figure.fract() == 0.0 => format!("{} {unit}", human::count(figure as u64)),
+        unit => format!("{} {unit}", human::rate(figure)),
+    }
+}
+
+/// Text of the diagnosis, which quotes names that anybody may have chosen.
+pub(crate) fn readable(text: &str, style: &Style) -> String {
+    let text = if style.unicode { text.to_owned() } else { text.replace('µ', "u") };
+    escape(&text, style).into_owned()
+}
+
+fn capitalised(text: &str) -> String {
+    // A name stays as it is: only sentences that begin with a word of their own are touched.
+    for word in ["the ", "a ", "threads ", "memory "] {
+        if text.starts_with(word) {
+            let (first, rest) = text.split_at(1);
+            return format!("{}{rest}", first.to_uppercase());
+        }
+    }
+    text.to_owned()
+}
+
+fn rest(diagnosis: &Diagnosis, shown: usize, screen: &mut Screen) {
+    let more = diagnosis.findings.len().saturating_sub(shown);
+    let mut text = Vec::new();
+    if more > 0 {
+        text.push(plural(more as u64, "smaller finding"));
+    }
+    if !diagnosis.not_judged.is_empty() {
+        let causes = plural(diagnosis.not_judged.len() as u64, "cause");
+        text.push(format!("{causes} could not be judged"));
+    }
+    if !text.is_empty() {
+        screen.prose(&format!("{} (iowhy explain)", text.join("; ")), 2, Paint::Faint);
+    }
+}
