@@ -2,6 +2,7 @@
 //!
 //! What does not belong here: doing anything.
 
+pub mod blame;
 pub mod chains;
 pub mod events;
 pub mod explain;
@@ -61,6 +62,8 @@ pub enum Command {
     Latency(interval::Latency),
     /// Tell how a cause makes a disk slow, and what was seen of it in a source
     Explain(explain::Explain),
+    /// Show who made whom wait, by process, file and origin
+    Blame(blame::Blame),
     /// Show what this machine lets iowhy see, and what is lost for each thing missing
     Check,
 }

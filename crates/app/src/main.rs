@@ -40,6 +40,7 @@ fn main() -> ExitCode {
         Some(args::Command::Stat(stat)) => commands::views::stat(stat),
         Some(args::Command::Latency(latency)) => commands::views::latency(latency),
         Some(args::Command::Explain(explain)) => commands::explain::run(explain),
+        Some(args::Command::Blame(blame)) => commands::blame::run(blame),
         Some(args::Command::Check) => commands::check::run(),
     };
     match result {

@@ -90,6 +90,12 @@ impl Batch {
         self.requests = requests;
         self.parts = parts;
         let silent = self.waits.iter().filter(|wait| !filter.can_tell(wait)).count();
+        self.retain_waits(filter, names);
+        silent as u64
+    }
+
+    /// Keeps only the waits that `filter` keeps, with what they wait for, and every request.
+    pub fn retain_waits(&mut self, filter: &crate::model::Filter, names: &Names) {
         let mut gone = rustc_hash::FxHashSet::default();
         self.waits.retain(|wait| {
             let kept = filter.keeps_wait(wait, names);

@@ -1,5 +1,6 @@
 //! A module for each command.
 
+pub mod blame;
 pub mod chains;
 pub mod check;
 pub mod events;

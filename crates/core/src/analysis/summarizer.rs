@@ -13,7 +13,7 @@ use super::streams::{GroupKey, Streams, Subject};
 use super::summary::Summary;
 use super::waits::chains;
 use super::waits::ledger::Tally;
-use crate::model::{Environment, Name, Names, Operation, Origin, Request, RequestPart};
+use crate::model::{Environment, Name, Names, Operation, Origin, Request, RequestPart, WaitClass};
 use crate::source::Batch;
 use rustc_hash::FxHashMap;
 
@@ -231,7 +231,12 @@ impl Summarizer {
         }
         self.charged.settle();
         let blame = std::mem::take(&mut self.blame).finish(environment, window, names);
-        Summary { blame, ..report::summary(&self, environment, names, window) }
+        let mut summary = report::summary(&self, environment, names, window);
+        let classes = summary.ledger.iter_mut().flat_map(|ledger| &mut ledger.classes);
+        for queue in classes.filter(|row| row.class == WaitClass::Queue.word()) {
+            queue.behind = blame.as_ref().and_then(|blame| blame.queue_behind.clone());
+        }
+        Summary { blame, ..summary }
     }
 
     /// From when to when the watch lasted; up to the last request where its end is not recorded.

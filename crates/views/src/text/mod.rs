@@ -4,6 +4,7 @@
 //! Every section is a function from the summary to lines; what a section shows is a
 //! [`Definition`] of columns.
 
+pub mod blame;
 mod chains;
 mod devices;
 pub(crate) mod header;
@@ -19,6 +20,7 @@ use crate::table::{Definition, Drawn, draw_together, wrap};
 use iowhy_core::analysis::Summary;
 use iowhy_core::diagnosis::Diagnosis;
 
+pub use blame::{BLAME, BlameRow, CULPRITS};
 pub use chains::{CHAINS, chains};
 pub use devices::DEVICES;
 pub use paths::CODE_PATHS;

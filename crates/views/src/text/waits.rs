@@ -23,9 +23,12 @@ pub const WAITS: Definition<ClassRow> = Definition {
             unit: "",
             align: Align::Left,
             room: Room::Rank(0),
-            sentence: "what they waited for",
+            sentence: "what they waited for; of the queue, behind whose requests most of it was",
             legend: "",
-            value: |row, _| class(row.class).to_owned().into(),
+            value: |row, style| match &row.behind {
+                Some(process) => format!("queue, behind {}", escape(process, style)).into(),
+                None => class(row.class).to_owned().into(),
+            },
         },
         number("time", "time", 0, "time of all threads together", |row, style| {
             human::time(row.time_ns as f64, style).into()
@@ -101,6 +104,7 @@ pub(super) fn section(summary: &Summary, screen: &mut Screen) {
     screen.table(&WAITS, &rows);
     let text = whole(ledger, screen.style);
     screen.prose(&text, 2, Paint::Faint);
+    super::blame::lines(summary, screen);
 }
 
 fn whole(ledger: &Ledger, style: &Style) -> String {

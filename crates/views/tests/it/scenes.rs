@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 pub const US: u64 = 1_000;
 pub const MS: u64 = 1_000_000;
 pub const S: u64 = 1_000_000_000;
+const MIB: u64 = 1 << 20;
 
 fn settings(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
@@ -140,6 +141,35 @@ fn writeback(script: &mut Script) {
             .direct(900, 2 * US, 140 * US)
             .add();
     }
+}
+
+/// A program reads while the log of another is written back.
+pub fn behind_writeback() -> Script {
+    let mut script = Script::new(10);
+    script.environment.devices = vec![disk("sda", "none [mq-deadline]", "ST4000NM0023")];
+    let mut dice = dice();
+    for index in 0..90 {
+        let write = script.write("sda", MIB).by(77, "kworker/u8:3").at((index * 100 * MS) as i64);
+        let write = write.origin(Origin::Writeback).sector(index * 2048);
+        let owner = if index < 8 { Err("dirtied before the watch") } else { Ok((9, "logger")) };
+        let write = write.part(Ok("/var/log/app.log"), MIB, owner);
+        write.scheduled(200, 300, MS, 98 * MS).add();
+    }
+    for index in 0..12 {
+        let at = index * 700 * MS;
+        let read = script.read("sda", 16_384).by(811, "cat").at(at as i64).file("/srv/data/blob");
+        let (waited, served) = (350 * MS + dice.below(50 * MS), 9 * MS + dice.below(4 * MS));
+        let read = read.sector(dice.below(1 << 28)).scheduled(300, 400, waited, served).add();
+        script.wait_for((811, "cat"), at, 700 + waited + served, &[read]);
+    }
+    for index in 0..40 {
+        let at = index * 200 * MS;
+        let commit = script.write("sda", 4096).by(240, "jbd2/sda1-8").at(at as i64);
+        let commit = commit.origin(Origin::Journal).sector(dice.below(1 << 28));
+        let commit = commit.scheduled(300, 400, 3 * MS, 5 * MS).add();
+        script.wait_for((812, "postgres"), at, 8 * MS, &[commit]);
+    }
+    script
 }
 
 /// A path to the storage is gone: nothing completes since before the watch.

@@ -44,6 +44,17 @@ fn a_busy_host_at_every_width() {
 }
 
 #[test]
+fn who_made_whom_wait() {
+    let script = scenes::behind_writeback();
+    screen("behind-80", &script, Style::plain(80));
+    for width in [40, 80] {
+        let found = text::blame::render(&script.summary(), &Style::plain(width));
+        assert!(found.lines().all(|line| escape::width(line) <= width));
+        compare(&format!("tests/it/screens/blame-{width}.txt"), &found);
+    }
+}
+
+#[test]
 fn a_hung_disk() {
     screen("hung-80", &scenes::hung(), Style::plain(80));
     screen("hung-40", &scenes::hung(), Style::plain(40));

@@ -116,6 +116,7 @@ impl Tally {
             waits: self.waits[place],
             longest_ns: self.longest[place],
             most,
+            behind: None,
         }
     }
 
@@ -181,6 +182,8 @@ pub struct ClassRow {
     pub longest_ns: u64,
     /// Who waited longest.
     pub most: Vec<Waiter>,
+    /// Of `queue`, the process that most of it is charged to, where it is one.
+    pub behind: Option<String>,
 }
 
 /// Who waited.

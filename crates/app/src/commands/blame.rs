@@ -1,0 +1,92 @@
+//! `iowhy blame`: who made whom wait, from a live watch or a recording.
+
+use crate::args::Only;
+use crate::args::blame::Blame as Args;
+use crate::failure::Failure;
+use crate::output;
+use crate::sources;
+use crate::watching::{Sink, Until, watch};
+use iowhy_capture::live::Options;
+use iowhy_core::analysis::{Summarizer, Summary};
+use iowhy_core::model::{Environment, Filter, Names};
+use iowhy_core::source::{Batch, Source};
+
+/// Shows who made whom wait.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let only = Only { devices: args.devices.clone(), ..Only::default() };
+    let waiters = Filter { processes: args.processes.clone(), ..Filter::default() };
+    let summary = match args.source.paths.is_empty() {
+        true => live(args, &only, waiters)?,
+        false => recorded(args, &only, &waiters)?,
+    };
+    if summary.ledger.is_none() || summary.blame.is_none() {
+        return Err(without(&summary));
+    }
+    let text = match args.show.json {
+        true => iowhy_views::json::render(&summary),
+        false => iowhy_views::text::blame::render(&summary, &output::style()),
+    };
+    output::print(&text)
+}
+
+/// Takes the waits of some, and the requests of all: those are what they waited for.
+struct Waiters {
+    summarizer: Summarizer,
+    only: Filter,
+}
+
+impl Waiters {
+    fn add(&mut self, batch: &Batch, names: &Names) {
+        if self.only.is_empty() {
+            return self.summarizer.add(batch, names);
+        }
+        let mut batch = batch.clone();
+        batch.retain_waits(&self.only, names);
+        self.summarizer.add(&batch, names);
+    }
+}
+
+impl Sink for Waiters {
+    fn take(&mut self, batch: &Batch, names: &Names) -> Result<(), Failure> {
+        self.add(batch, names);
+        Ok(())
+    }
+}
+
+fn live(args: &Args, only: &Only, waiters: Filter) -> Result<Summary, Failure> {
+    let options = Options { devices: args.devices.clone(), waits: true, ..Options::default() };
+    let until = Until { time: Some(args.source.time), command: None };
+    let watched = watch(&options, &only.filter(), until, |now| {
+        Ok(Waiters { summarizer: Summarizer::new(now), only: waiters })
+    })?;
+    let environment = Environment { filter: only.to_string(), ..watched.environment };
+    Ok(watched.sink.summarizer.finish(&environment, &watched.names))
+}
+
+fn recorded(args: &Args, only: &Only, waiters: &Filter) -> Result<Summary, Failure> {
+    let mut source = sources::open(&args.source.paths, false)?;
+    let summarizer = Summarizer::new(source.environment());
+    let mut waiters = Waiters { summarizer, only: waiters.clone() };
+    let (names, _) = sources::read_all(&mut source, &only.filter(), |batch, names, _| {
+        waiters.add(batch, names);
+        Ok(())
+    })?;
+    let mut environment = source.environment().clone();
+    environment.filter =
+        [environment.filter.as_str(), &only.to_string()].join(" ").trim().to_owned();
+    Ok(waiters.summarizer.finish(&environment, &names))
+}
+
+/// Why there is nothing to show.
+fn without(summary: &Summary) -> Failure {
+    let filter = &summary.environment.filter;
+    let (cause, hint) = match &summary.ledger {
+        None => ("there are no waits", "a watch has them unless it was told --no-waits"),
+        Some(_) => {
+            let cause = format!("requests of others are left out ({filter})");
+            let hint = "record without a filter, or with --device only".to_owned();
+            return Failure::new(format!("failed to find who made whom wait: {cause}"), Some(hint));
+        }
+    };
+    Failure::new(format!("failed to find who made whom wait: {cause}"), Some(hint.to_owned()))
+}
