@@ -73,8 +73,8 @@ impl Batch {
         })
     }
 
-    /// Keeps only the requests that `filter` keeps, with their parts, the waits and what was done with files. Returns how many
-    /// waits go because they do not tell what the filter asks for.
+    /// Keeps only the requests that `filter` keeps, with their parts, the waits and what was done with
+    /// files. Returns how many waits go because they do not tell what the filter asks for.
     pub fn retain(&mut self, filter: &crate::model::Filter, names: &Names) -> u64 {
         if filter.is_empty() {
             return 0;
@@ -91,6 +91,7 @@ impl Batch {
         self.parts = parts;
         let silent = self.waits.iter().filter(|wait| !filter.can_tell(wait)).count();
         self.retain_waits(filter, names);
+        self.files.retain(|file| filter.keeps_file(file, names));
         silent as u64
     }
 
@@ -111,8 +112,6 @@ impl Batch {
         for path in paths.filter(|path| filter.keeps_chain(path, names)) {
             self.wait_chains.extend_from_slice(path);
         }
-        self.files.retain(|file| filter.keeps_file(file, names));
-        silent as u64
     }
 }
 

@@ -2,7 +2,9 @@
 
 use crate::escape::is_deceptive;
 use iowhy_core::analysis::Summary;
+use iowhy_core::analysis::summary::{BlameSummary, Chains, Ledger, Watch};
 use iowhy_core::diagnosis::Diagnosis;
+use iowhy_core::model::Losses;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -34,36 +36,51 @@ struct Report<'a> {
     summary: &'a Summary,
 }
 
-/// Findings and the summary as JSON, indented, with a newline at its end. Names are exact, but characters that
-/// could break a terminal are written as `\u` escapes.
+/// Findings and the summary as JSON, indented, with a newline at its end. Names are exact, but
+/// characters that could break a terminal are written as `\u` escapes.
 pub fn render(summary: &Summary, diagnosis: &Diagnosis) -> String {
     let units = UNITS.iter().copied().collect();
-    let report = Report { format: FORMAT, units, diagnosis, summary };
-    // Writing to a String cannot fail, and every key is a text.
-    let mut json = serde_json::to_string_pretty(&report).unwrap_or_default();
-    json.push('\n');
-    escaped(json)
+    text(&Report { format: FORMAT, units, diagnosis, summary })
 }
 
 /// The chains of waits alone, as JSON like that of [`render`].
 pub fn chains(summary: &Summary) -> String {
     #[derive(Serialize)]
     struct Alone<'a> {
+        chains: &'a Option<Chains>,
+    }
+    part(summary, Alone { chains: &summary.chains })
+}
+
+/// Who made whom wait alone, with the ledger, as JSON like that of [`render`].
+pub fn blame(summary: &Summary) -> String {
+    #[derive(Serialize)]
+    struct Alone<'a> {
+        ledger: &'a Option<Ledger>,
+        blame: &'a Option<BlameSummary>,
+    }
+    part(summary, Alone { ledger: &summary.ledger, blame: &summary.blame })
+}
+
+/// A part of a summary, with what every part needs to be read rightly.
+fn part<T: Serialize>(summary: &Summary, what: T) -> String {
+    #[derive(Serialize)]
+    struct Part<'a, T> {
         format: u32,
         units: BTreeMap<&'static str, &'static str>,
-        watch: &'a iowhy_core::analysis::summary::Watch,
-        losses: &'a iowhy_core::model::Losses,
-        chains: &'a Option<iowhy_core::analysis::summary::Chains>,
+        watch: &'a Watch,
+        losses: &'a Losses,
+        #[serde(flatten)]
+        what: T,
     }
-    let alone = Alone {
-        format: FORMAT,
-        units: UNITS.iter().copied().collect(),
-        watch: &summary.watch,
-        losses: &summary.losses,
-        chains: &summary.chains,
-    };
-    // As above.
-    let mut json = serde_json::to_string_pretty(&alone).unwrap_or_default();
+    let units = UNITS.iter().copied().collect();
+    text(&Part { format: FORMAT, units, watch: &summary.watch, losses: &summary.losses, what })
+}
+
+/// As indented JSON, with a newline at its end.
+fn text<T: Serialize>(value: &T) -> String {
+    // Writing to a String cannot fail, and every key is a text.
+    let mut json = serde_json::to_string_pretty(value).unwrap_or_default();
     json.push('\n');
     escaped(json)
 }

@@ -23,7 +23,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return Err(without(&summary));
     }
     let text = match args.show.json {
-        true => iowhy_views::json::render(&summary),
+        true => iowhy_views::json::blame(&summary),
         false => iowhy_views::text::blame::render(&summary, &output::style()),
     };
     output::print(&text)
