@@ -90,7 +90,7 @@ impl Live {
             });
         }
         let limited = !wishes.devices.is_empty();
-        let session = Session::begin(&plan, &facts, &wishes, || {
+        let mut session = Session::begin(&plan, &facts, &wishes, || {
             environment.start_ns = system::now_ns();
             devices::read_start(&mut environment.devices);
         })?;
@@ -102,8 +102,7 @@ impl Live {
             session.handle("wait_user_stacks"),
         );
         let tables = options.files.then(|| Tables::begin(&session));
-        let mut asleep = Vec::new();
-        snapshot::sleepers(&session, |record| asleep.push(record.to_vec()));
+        let asleep = std::mem::take(&mut session.sleepers);
         environment.limits = limits(&plan, &session, &facts, unlisted);
         Ok(Live {
             session,

@@ -7,6 +7,7 @@ use crate::calls;
 use crate::error::Error;
 use crate::kernel::{Facts, UringResult};
 use crate::plan::{Group, Plan, Probe, Wishes};
+use crate::snapshot;
 use crate::uses;
 use crate::wire;
 use iowhy_core::model::Losses;
@@ -70,6 +71,8 @@ pub struct Session {
     objects: Vec<Object>,
     /// Probes that were planned and could not be used, with the kernel's reason.
     pub failed: Vec<(Probe, String)>,
+    /// Who slept when waits were watched from then on, each as a `wire_sleeper`.
+    pub sleepers: Vec<Vec<u8>>,
 }
 
 /// Records copied out of the ring, one after the other, each ending at a multiple of 8 bytes.
@@ -97,13 +100,20 @@ impl Session {
         load_groups(&first, plan, &settings, &mut objects, &mut failed)?;
         let inbox = Rc::new(RefCell::new(Inbox::default()));
         let ring = ring(&objects, &inbox)?;
-        let mut session = Session { links: Vec::new(), ring, inbox, objects, failed };
+        let mut session =
+            Session { links: Vec::new(), ring, inbox, objects, failed, sleepers: Vec::new() };
         session.attach(plan, Group::Block)?;
         begun();
         // What requests send while the others are loaded must not fill the ring.
         for group in others {
             load_groups(&[group], plan, &settings, &mut session.objects, &mut session.failed)?;
             session.attach(plan, group)?;
+            if group == Group::Wait {
+                // At once: what sleeps now and wakes before somebody looked would be seen by nobody.
+                let mut asleep = Vec::new();
+                snapshot::sleepers(&session, |record| asleep.push(record.to_vec()));
+                session.sleepers = asleep;
+            }
             session.ring.consume_raw();
         }
         Ok(session)

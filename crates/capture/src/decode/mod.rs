@@ -6,6 +6,7 @@
 //! | [`alike`] | what was found out about the last requests, for those like them |
 //! | [`event`] | a single block event |
 //! | [`waits`] | a thread's wait, with what it waited for |
+//! | [`undecided`] | waits of which no request has told yet that they were for storage |
 //! | [`chains`] | a thread that waited for another that waited for storage |
 //! | [`uses`] | what a process did with a file |
 //! | [`operation`] | the kernel's operation and flags: operation, rwbs |
@@ -26,6 +27,7 @@ pub mod perf_map;
 pub mod request;
 pub mod stacks;
 pub mod tasks;
+pub mod undecided;
 pub mod uses;
 pub mod waits;
 

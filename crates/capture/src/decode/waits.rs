@@ -4,6 +4,7 @@
 //! kept until then.
 
 use super::Decoder;
+use super::undecided::Undecided;
 use crate::wire::{self, wire_request, wire_sleeper, wire_wait};
 use iowhy_core::analysis::waits::class::{Verdict, verdict};
 use iowhy_core::analysis::waits::split::{Span, Split, split};
@@ -24,10 +25,6 @@ const MOST_ENDED: usize = 2048;
 
 /// User stacks by process and place that are kept named.
 const MOST_USER_STACKS: usize = 65_536;
-/// Waits kept for each thread, and in all, until it is known whether they were for storage.
-const MOST_UNDECIDED: usize = 256;
-const MOST_UNDECIDED_OF_ALL: usize = 16_384;
-
 /// A request as far as waits are concerned.
 #[derive(Clone, Copy, Debug)]
 struct Served {
@@ -60,11 +57,7 @@ pub struct Waits {
     /// Those that slept already when the watch began, by thread.
     sleeping: FxHashMap<u32, Known>,
     of_thread: FxHashMap<u32, VecDeque<Served>>,
-    /// Waits in calls that wait for the caller's I/O, none of which has ended yet: those with a time
-    /// limit. They are decided when a request comes that was under way.
-    undecided: FxHashMap<u32, VecDeque<wire_wait>>,
-    undecided_count: usize,
-    undecided_dropped: u64,
+    undecided: Undecided,
     ended: Vec<Option<(u64, Served)>>,
     last_id: u64,
     /// When the watch ended, for waits that outlast it; 0 until then.
@@ -107,41 +100,10 @@ impl Waits {
         own.push_back(served);
     }
 
-    /// Keeps a wait until a request tells whether it was for storage.
-    fn defer(&mut self, wait: wire_wait) {
-        let kept = self.undecided.get(&wait.tid).map_or(0, VecDeque::len);
-        if kept >= MOST_UNDECIDED || self.undecided_count >= MOST_UNDECIDED_OF_ALL {
-            self.undecided_dropped += 1;
-            return;
-        }
-        self.undecided.entry(wait.tid).or_default().push_back(wait);
-        self.undecided_count += 1;
-    }
-
-    /// The deferred waits of the request's thread during which it was under way. Earlier ones were
-    /// for nothing, as far as this request can tell, and stay.
-    fn decided_by(&mut self, request: &wire_request) -> Vec<wire_wait> {
-        if self.undecided_count == 0 {
-            return Vec::new();
-        }
-        let Some(own) = self.undecided.get_mut(&request.tid) else { return Vec::new() };
-        let until_ns = if request.complete_ns == 0 { self.end_ns } else { request.complete_ns };
-        let (decided, rest): (Vec<_>, Vec<_>) = own
-            .drain(..)
-            .partition(|wait| wait.end_ns > request.queue_ns && wait.start_ns < until_ns);
-        self.undecided_count -= decided.len();
-        if rest.is_empty() {
-            self.undecided.remove(&request.tid);
-        } else {
-            own.extend(rest);
-        }
-        decided
-    }
-
     /// Adds what was left out.
     pub(super) fn losses(&self, losses: &mut Losses) {
         let meaning = "waits of which nobody knows whether they were for storage";
-        losses.add("undecided_waits", self.undecided_dropped, meaning, false);
+        losses.add("undecided_waits", self.undecided.dropped, meaning, false);
     }
 
     /// The requests that `wait` can have waited for; those that no later wait of the thread can
@@ -159,7 +121,10 @@ impl Waits {
         let own = wait.flags & wire::WAIT_FOR_OWN != 0;
         if let Some(Some((id, waker))) = self.ended.get(place_of(wait.request))
             && *id == wait.request
-            && (!own || waker.held_back || waker.pid == Some(wait.tgid))
+            && (!own
+                || waker.held_back
+                || began_before(wait, waker)
+                || waker.pid == Some(wait.tgid))
             && found.iter().all(|served| served.request_id != waker.request_id)
         {
             found.push(*waker);
@@ -178,7 +143,28 @@ impl Decoder {
         names: &mut Names,
     ) {
         self.waits.note(request, row);
-        for wait in self.waits.decided_by(request) {
+        let until_ns =
+            if request.complete_ns == 0 { self.waits.end_ns } else { request.complete_ns };
+        for wait in self.waits.undecided.decided_by(request, until_ns) {
+            self.wait(wait.as_bytes(), batch, names);
+        }
+        if row.cgroup.is_some() && is_held_back(request) {
+            self.decide_held_back(request, row, batch, names);
+        }
+    }
+
+    /// Adds the waits for a request that a limit held back until a worker queued it.
+    fn decide_held_back(
+        &mut self,
+        request: &wire_request,
+        row: &Request,
+        batch: &mut Batch,
+        names: &mut Names,
+    ) {
+        let tasks = &self.tasks;
+        let is_inside = |tid| tasks.thread(tid).is_some_and(|task| task.cgroup == row.cgroup);
+        for mut wait in self.waits.undecided.held_back(request, is_inside) {
+            wait.request = request.id;
             self.wait(wait.as_bytes(), batch, names);
         }
     }
@@ -250,7 +236,7 @@ impl Decoder {
         let served = self.waits.requests_of(&wait, woken_ns);
         let Some(class) = class_of(&wait, known, &served) else {
             if wait.flags & wire::WAIT_FOR_OWN != 0 && !outlasts {
-                self.waits.defer(wait);
+                self.waits.undecided.keep(wait);
             }
             return Some(());
         };
@@ -352,6 +338,12 @@ fn class_of(wait: &wire_wait, known: Option<Known>, served: &[Served]) -> Option
         _ if wait.flags & wire::WAIT_UNINTERRUPTIBLE != 0 => Some(WaitClass::Unknown),
         _ => None,
     }
+}
+
+/// Whether both began before the watch, so that nobody knows who asked for the request; it completed
+/// just before the thread was woken.
+fn began_before(wait: &wire_wait, waker: &Served) -> bool {
+    wait.flags & wire::WAIT_BEGUN_BEFORE != 0 && waker.pid.is_none()
 }
 
 /// The kernel numbers requests from the eleventh bit on; below is the CPU.

@@ -35,7 +35,7 @@ pub fn tests() -> Vec<Trial> {
 }
 
 /// A program that writes to the file that it is given.
-type Program = Box<dyn Fn(&Path) -> Command>;
+pub type Program = Box<dyn Fn(&Path) -> Command>;
 
 fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/programs").join(name)
@@ -51,14 +51,17 @@ fn compiler(name: &str) -> Result<PathBuf> {
     command::find(name).map_err(|_| Error::unsupported(name, format!("install {name}")))
 }
 
-fn c(mode: &'static str) -> Result<Program> {
-    let program = made(&format!("chains-c-{mode}"));
+/// The program that gcc makes of a source, under a name of its own.
+pub fn compiled(name: &str, as_name: &str) -> Result<PathBuf> {
+    let program = made(as_name);
     let mut gcc = Command::new(command::find("gcc")?);
-    gcc.args(["-O1", "-fno-omit-frame-pointer", "-pthread", "-o"]).arg(&program);
-    command::output_of({
-        gcc.arg(source("chains.c"));
-        gcc
-    })?;
+    gcc.args(["-O1", "-fno-omit-frame-pointer", "-pthread", "-o"]).arg(&program).arg(source(name));
+    command::output_of(gcc)?;
+    Ok(program)
+}
+
+fn c(mode: &'static str) -> Result<Program> {
+    let program = compiled("chains.c", &format!("chains-c-{mode}"))?;
     Ok(Box::new(move |file| {
         let mut command = Command::new(&program);
         command.arg(mode).arg(file).arg(SECONDS.to_string());
@@ -149,21 +152,22 @@ fn check(recording: &Recording) {
 
 /// Threads that wait again and again for a writer under a limit.
 fn moving(program: Program, threads: &[&str]) -> Result<()> {
-    let recording = throttled(&program, Duration::ZERO, |_| Ok(()))?;
+    let recording = throttled(&program, 20, Duration::ZERO, |_| Ok(()))?;
     expect_moving(&recording, threads);
     Ok(())
 }
 
-/// What was recorded while the program ran under a limit for a while and `ready` was called.
-fn throttled(
+/// What was recorded after the program ran under a limit for a while and `ready` was called.
+pub fn throttled(
     program: &Program,
+    writes_per_second: u64,
     warm: Duration,
     ready: impl FnOnce(u32) -> Result<()>,
 ) -> Result<Recording> {
     let scratch = Scratch::new()?;
     let device = LoopDevice::new(&scratch, Backing::Tmpfs, 16 * MIB)?;
     let cgroup = Cgroup::block(&scratch)?;
-    cgroup.limit(&device, Limit::WriteIops(20))?;
+    cgroup.limit(&device, Limit::WriteIops(writes_per_second))?;
     let running = Running::start(cgroup.inside(&program(device.path())))?;
     std::thread::sleep(warm);
     ready(running.0.id())?;
@@ -212,7 +216,7 @@ fn java() -> Result<()> {
         command.arg(&classes).arg("Chains").arg(file).arg(SECONDS.to_string());
         command
     });
-    let recording = throttled(&program, Duration::from_secs(4), |pid| {
+    let recording = throttled(&program, 20, Duration::from_secs(4), |pid| {
         let mut map = Command::new(&jcmd);
         map.arg(pid.to_string()).arg("Compiler.perfmap");
         command::output_of(map).map(drop)

@@ -1,6 +1,7 @@
 //! Where threads waited: the time agrees with what the program measured, and the class is the one that
 //! was made to happen.
 
+use crate::chains::{Program, compiled, throttled as watch_throttled};
 use crate::recording::Recording;
 use crate::support::{finish, iowhy, said, trial, watch};
 use iowhy_core::model::{Wait, WaitClass};
@@ -24,6 +25,8 @@ pub fn tests() -> Vec<Trial> {
         trial("waits::deep_queue_io_uring", || deep(Engine::IoUring)),
         trial("waits::deep_queue_libaio", || deep(Engine::Libaio)),
         trial("waits::standing_when_the_watch_begins", standing),
+        trial("waits::time_limits_under_a_limit", || asynchronous("5")),
+        trial("waits::asleep_for_own_io_when_the_watch_begins", || asynchronous("0")),
         trial("waits::can_be_left_out", left_out),
     ]
 }
@@ -168,6 +171,32 @@ fn standing() -> Result<()> {
     let wait = waits[0];
     assert!(wait.censored && wait.duration_ns > 1_900_000_000, "{wait:?}");
     assert_eq!(wait.class, WaitClass::FsLock, "{wait:?}");
+    Ok(())
+}
+
+/// Who waits for asynchronous writes under a cgroup's limit, perhaps a few milliseconds at a time, does
+/// so from the beginning of the watch to its end.
+fn asynchronous(limit_ms: &'static str) -> Result<()> {
+    let aio = compiled("aio.c", &format!("waits-aio-{limit_ms}"))?;
+    let program: Program = Box::new(move |file| {
+        let mut command = Command::new(&aio);
+        command.arg(file).args(["20", limit_ms]);
+        command
+    });
+    let recording = watch_throttled(&program, 3, Duration::from_secs(1), |_| Ok(()))?;
+    let waits = waits_of(&recording, &format!("waits-aio-{limit_ms}"));
+    let sums = by_class(&waits);
+    let first = waits.iter().min_by_key(|wait| wait.start_ns).expect("it waits all the time");
+    // Waits are watched a little later than requests, as the programs are loaded.
+    let watched = recording.environment.end_ns - first.start_ns;
+    assert!(watched > 1_500_000_000, "{watched} ns");
+    let blocked: u64 = sums.values().sum();
+    assert!(blocked * 10 > watched * 8, "{blocked} of {watched} ns: {sums:?}");
+    let asleep = blocked - time_in(&sums, WaitClass::RunQueue);
+    let throttled = time_in(&sums, WaitClass::CgroupThrottle);
+    assert!(throttled * 10 > asleep * 8, "{throttled} of {asleep} ns: {sums:?}");
+    // Without a time limit it sleeps most of the time, so also then.
+    assert!(limit_ms != "0" || first.censored, "{first:?}");
     Ok(())
 }
 
