@@ -9,7 +9,7 @@ use crate::host::{devices, mounts::Mounts, own, system};
 use crate::kernel::{self, Facts};
 use crate::plan::{PROBES, Plan, Wishes};
 use crate::session::{END_NOT_SEEN, Session};
-use crate::snapshot::{self, InFlight, LookedAt, Writers};
+use crate::snapshot::{InFlight, LookedAt, Writers};
 use crate::standing::{self, Standing};
 use crate::symbols::KernelSymbols;
 use crate::uses::Tables;
