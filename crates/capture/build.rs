@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 /// The probe groups: `src/probes/NAME/NAME.bpf.c` becomes `NAME.bpf.o`.
-const GROUPS: &[&str] = &["block", "writeback", "events", "snapshot", "wait", "file"];
+const GROUPS: &[&str] = &["block", "writeback", "events", "snapshot", "symbols", "wait", "file"];
 
 fn main() -> Result<(), Box<dyn Error>> {
     let out = PathBuf::from(env::var("OUT_DIR")?);

@@ -102,38 +102,46 @@ static __always_inline struct wire_request *begin_late(struct request *rq, u32 d
 }
 
 /*
- * Takes over into the request of `head` what is known of a bio that was merged into it. This and
- * the other functions here that loops call are global ones: the verifier looks at each once, not
- * once for each turn of each loop.
+ * The next bio of a request. This and the other functions here that loop or that loops call are
+ * global ones: the verifier looks at each once, not once for each turn of each loop on each way to
+ * it. For its sake, too, the bodies of loops are short.
  */
-__noinline int adopt_bio(u64 head, u64 key)
+__noinline u64 next_bio(u64 key)
+{
+	return number_of(READ((struct bio *)key, bi_next));
+}
+
+/*
+ * Takes over into the request of `head` what is known of a bio that was merged into it; returns the
+ * next bio.
+ */
+__noinline u64 adopt_bio(u64 head, u64 key)
 {
 	struct wire_request *r = find_request(head), *other = find_request(key);
 
 	if (!r || !other)
-		return 0;
+		return next_bio(key);
 	if (other->queue_ns && (!r->queue_ns || other->queue_ns < r->queue_ns))
 		r->queue_ns = other->queue_ns;
 	if (other->get_ns && (!r->get_ns || other->get_ns < r->get_ns))
 		r->get_ns = other->get_ns;
 	if (other->insert_ns && (!r->insert_ns || other->insert_ns < r->insert_ns))
 		r->insert_ns = other->insert_ns;
-	return 0;
+	return next_bio(key);
 }
 
-/* Takes over what is known of the bios that were merged into `r`'s request. */
-static __always_inline void adopt_bios(struct wire_request *r, struct bio *head)
+/* Takes over what is known of the bios that were merged into the request of `head`; returns how
+ * many it has. */
+__noinline int adopt_bios(u64 head)
 {
-	u64 first = number_of(head), key = number_of(READ(head, bi_next));
+	u64 key = next_bio(head);
 	u32 bios = 1;
 
-	for (; key && bios < MAX_BIOS; bios++) {
-		adopt_bio(first, key);
-		key = number_of(READ((struct bio *)key, bi_next));
-	}
-	r->bios = bios;
+	for (; key && bios < MAX_BIOS; bios++)
+		key = adopt_bio(head, key);
 	if (key)
 		count(COUNT_CHAIN_CUT);
+	return bios;
 }
 
 /* At issue a request is what it will be: its extent and its bios. */
@@ -155,7 +163,7 @@ static __always_inline void adopt_request(struct wire_request *r, struct request
 	if (r->operation & (REQ_BIT(__REQ_PREFLUSH) | REQ_BIT(__REQ_FUA)))
 		r->flags |= REQUEST_FLUSHED;
 	if (head->bi_next)
-		adopt_bios(r, head);
+		r->bios = adopt_bios(number_of(head));
 	else
 		r->part.bytes = r->bytes;
 }
@@ -218,63 +226,63 @@ __noinline int add_folio(u64 page, u32 offset, u32 bytes)
 }
 
 /*
- * Adds `bytes` of one vector of a bio from `skip` on. Neighbours in memory share a vector although
- * they need not be neighbours in the file, so each folio is looked at.
+ * Adds up to `bytes` of one vector of a bio from `skip` on; returns how many those are. Neighbours in
+ * memory share a vector although they need not be neighbours in the file, so each folio is looked
+ * at.
  */
 __noinline int add_vector(u64 address, u32 skip, u32 bytes)
 {
 	struct bio_vec vec;
-	u32 i, at, done;
+	u32 i, at, done, length;
 
-	if (bpf_probe_read_kernel(&vec, sizeof(vec), (void *)address))
+	if (bpf_probe_read_kernel(&vec, sizeof(vec), (void *)address) || vec.bv_len <= skip)
 		return 0;
 	at = vec.bv_offset + skip;
+	length = vec.bv_len - skip;
+	if (length > bytes)
+		length = bytes;
+	bytes = length;
 	for (i = 0; i < MAX_FOLIOS && bytes; i++) {
 		done = add_folio(nth_page(vec.bv_page, at), page_offset(at), bytes);
 		if (!done || done > bytes)
-			return 0;
+			return length;
 		bytes -= done;
 		at += done;
 	}
 	if (bytes)
 		count(COUNT_CHAIN_CUT);
-	return 0;
+	return length;
 }
 
 /* Adds a bio whose pages are not one run of its file. */
 __noinline int add_pages(u64 bio_address)
 {
 	struct bio *bio = (struct bio *)bio_address;
-	u64 vecs = number_of(READ(bio, bi_io_vec));
-	u32 index = READ(bio, bi_iter.bi_idx);
+	u64 vec = number_of(READ(bio, bi_io_vec)) +
+		  (u64)READ(bio, bi_iter.bi_idx) * sizeof(struct bio_vec);
 	u32 skip = READ(bio, bi_iter.bi_bvec_done);
 	u32 bytes = READ(bio, bi_iter.bi_size);
-	u32 i;
+	u32 i, done;
 
 	for (i = 0; i < MAX_VECTORS && bytes; i++) {
-		u64 vec = vecs + (u64)(index + i) * sizeof(struct bio_vec);
-		u32 length = READ((struct bio_vec *)vec, bv_len);
-
-		if (length <= skip)
+		done = add_vector(vec, skip, bytes);
+		if (!done || done > bytes)
 			break;
-		length -= skip;
-		if (length > bytes)
-			length = bytes;
-		add_vector(vec, skip, length);
-		bytes -= length;
+		bytes -= done;
+		vec += sizeof(struct bio_vec);
 		skip = 0;
 	}
 	return 0;
 }
 
-/* Adds a bio that was merged into the request, and forgets it. */
-__noinline int add_bio(u64 key)
+/* Adds a bio that was merged into the request, and forgets it; returns the next bio. */
+__noinline u64 add_bio(u64 key)
 {
 	struct wire_request *one = find_request(key);
 	union room *room = room_of(ROOM_COMPLETE);
 
 	if (!one || !room)
-		return 0;
+		return next_bio(key);
 	if (one->flags & REQUEST_EXTENTS) {
 		add_pages(key);
 	} else {
@@ -283,7 +291,7 @@ __noinline int add_bio(u64 key)
 		add_part((struct parts *)&room->parts, &part);
 	}
 	remove_request(key);
-	return 0;
+	return next_bio(key);
 }
 
 /* Sends who dirtied the bytes of one part: 0 is the request's first. */
@@ -316,12 +324,8 @@ __noinline int emit_with_parts(u64 key)
 	parts->request = *r;
 	parts->request.parts = 0;
 	parts->request.part.bytes = 0;
-	for (i = 0; key && i < MAX_BIOS; i++) {
-		u64 next = number_of(READ((struct bio *)key, bi_next));
-
-		add_bio(key);
-		key = next;
-	}
+	for (i = 0; key && i < MAX_BIOS; i++)
+		key = add_bio(key);
 	for (i = 0; i <= WIRE_MAX_PARTS && i <= parts->request.parts; i++)
 		emit_part_owners(i);
 	size = sizeof(struct wire_request) + parts->request.parts * sizeof(struct wire_part);
@@ -370,6 +374,11 @@ __noinline int move_request(u64 old, u64 key)
 	return 0;
 }
 
+__noinline int bytes_of(u64 key)
+{
+	return READ((struct bio *)key, bi_iter.bi_size);
+}
+
 /* A request goes on after `done` bytes: what is known moves to the bio that is then its head. */
 __noinline int go_on(u64 old, u32 done)
 {
@@ -377,12 +386,12 @@ __noinline int go_on(u64 old, u32 done)
 	u32 i;
 
 	for (i = 0; key && i < MAX_BIOS; i++) {
-		u32 size = READ((struct bio *)key, bi_iter.bi_size);
+		u32 size = bytes_of(key);
 
 		if (done < size)
 			break;
 		done -= size;
-		key = number_of(READ((struct bio *)key, bi_next));
+		key = next_bio(key);
 	}
 	if (key && key != old)
 		move_request(old, key);

@@ -148,7 +148,30 @@ static __always_inline bool is_one_run(struct bio *bio, struct wire_request *r, 
 	       last.offset + page_offset(at) + 1 == r->part.offset + r->bytes;
 }
 
-static __always_inline u32 find_pages(struct bio *bio, struct wire_request *r, u32 end_io)
+/* What is known of a bio beside its pages. */
+enum ending {
+	ENDING_KNOWN,	/* by who ends it: a file system's, or one of the page cache */
+	ENDING_WAITED,	/* somebody waits for it on the spot, which proves nothing of its pages */
+	ENDING_UNKNOWN, /* no more */
+};
+
+/*
+ * Few cases of the many, since the verifier follows each of them through what comes then. Computed
+ * here and now, not when the answer is first needed.
+ */
+static __always_inline enum ending kind_of_ending(u32 end_io)
+{
+	u32 kind = ENDING_KNOWN;
+
+	if (end_io == END_IO_UNKNOWN)
+		kind = ENDING_UNKNOWN;
+	else if (end_io == END_IO_SUBMIT_WAIT)
+		kind = ENDING_WAITED;
+	asm volatile("" : "+r"(kind));
+	return kind;
+}
+
+static __always_inline u32 find_pages(struct bio *bio, struct wire_request *r, enum ending ending)
 {
 	void *vec = (void *)number_of(READ(bio, bi_io_vec));
 	u32 vecs = READ(bio, bi_vcnt);
@@ -159,7 +182,7 @@ static __always_inline u32 find_pages(struct bio *bio, struct wire_request *r, u
 	if (!vec || bpf_probe_read_kernel(&first, sizeof(first), vec))
 		return FOUND_NOT;
 	found = find_page(first.bv_page, &r->part, &inode);
-	if (found == FOUND_ANONYMOUS && end_io == END_IO_SUBMIT_WAIT)
+	if (found == FOUND_ANONYMOUS && ending == ENDING_WAITED)
 		return FOUND_RAW_ANON;
 	if (found != FOUND_PAGE)
 		return found;
@@ -168,7 +191,7 @@ static __always_inline u32 find_pages(struct bio *bio, struct wire_request *r, u
 		return FOUND_BDEV_PAGE;
 	}
 	/* A buffer handed to the device may itself be a file's page; only its own device proves it. */
-	if ((end_io == END_IO_SUBMIT_WAIT || end_io == END_IO_UNKNOWN) &&
+	if (ending != ENDING_KNOWN &&
 	    number_of(READ(READ(READ(inode, i_sb), s_bdev), bd_disk)) != number_of(bio_disk(bio)))
 		return FOUND_NO_MAPPING;
 	r->part.offset += first.bv_offset;
@@ -180,7 +203,7 @@ static __always_inline u32 find_pages(struct bio *bio, struct wire_request *r, u
 }
 
 /* btrfs keeps the inode with its bio; its pages only agree with it for buffered, plain data. */
-static __always_inline u32 find_btrfs(struct bio *bio, struct wire_request *r, u32 end_io)
+static __always_inline u32 find_btrfs(struct bio *bio, struct wire_request *r)
 {
 	struct btrfs_bio *bbio =
 		(void *)(number_of(bio) - bpf_core_field_offset(struct btrfs_bio, bio));
@@ -189,10 +212,10 @@ static __always_inline u32 find_btrfs(struct bio *bio, struct wire_request *r, u
 	struct wire_inode id;
 
 	if (!owner || !identify((struct inode *)inode, &id))
-		return find_pages(bio, r, end_io);
+		return find_pages(bio, r, ENDING_KNOWN);
 	if (id.number == BTRFS_BTREE_INODE)
 		return FOUND_METADATA;
-	if (find_pages(bio, r, end_io) == FOUND_PAGE && r->part.inode.address == inode)
+	if (find_pages(bio, r, ENDING_KNOWN) == FOUND_PAGE && r->part.inode.address == inode)
 		return FOUND_PAGE;
 	r->flags &= ~REQUEST_EXTENTS;
 	r->part.inode = id;
@@ -220,21 +243,31 @@ static __always_inline u32 find_iomap_dio(u64 private, struct wire_request *r,
 	return find_direct(r, direct->iocb, size >= r->bytes ? size - r->bytes : 0);
 }
 
+/* The bio that the end of this one and of others is chained to. */
+__noinline u64 end_of_chain(u64 address)
+{
+	struct bio *bio = (struct bio *)address;
+	int depth;
+
+	for (depth = 0; depth < MAX_CHAIN; depth++) {
+		if (number_of(READ(bio, bi_end_io)) != settings.end_io[END_IO_CHAIN])
+			break;
+		bio = (struct bio *)number_of(READ(bio, bi_private));
+	}
+	return number_of(bio);
+}
+
 /* Finds the file of `bio`; the answer is the part's `found`. */
 static __always_inline u32 find_file(struct bio *bio, struct wire_request *r, struct direct *direct)
 {
 	u64 ending = number_of(bio->bi_end_io), private = number_of(bio->bi_private);
 	struct bio *at = bio;
-	u32 end_io = END_IO_UNKNOWN;
-	int depth;
+	u32 end_io = end_io_of(ending);
 
-	for (depth = 0; depth < MAX_CHAIN; depth++) {
-		end_io = end_io_of(ending);
-		if (end_io != END_IO_CHAIN)
-			break;
-		at = (struct bio *)private;
-		ending = number_of(READ(at, bi_end_io));
+	if (end_io == END_IO_CHAIN) {
+		at = (struct bio *)end_of_chain(private);
 		private = number_of(READ(at, bi_private));
+		end_io = end_io_of(number_of(READ(at, bi_end_io)));
 	}
 	/* jbd2 marks its journal as metadata too, so its owner is asked first. */
 	if (end_io == END_IO_BUFFER_HEAD) {
@@ -263,9 +296,9 @@ static __always_inline u32 find_file(struct bio *bio, struct wire_request *r, st
 		return FOUND_RAW;
 	case END_IO_BTRFS:
 	case END_IO_BTRFS_WRITE:
-		return find_btrfs(at, r, end_io);
+		return find_btrfs(at, r);
 	}
-	return find_pages(bio, r, end_io);
+	return find_pages(bio, r, kind_of_ending(end_io));
 }
 
 #endif

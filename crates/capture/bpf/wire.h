@@ -92,6 +92,11 @@ enum wire_counter {
 enum wire_end_io { END_IO_UNKNOWN, END_IO_LIST(END_IO_ID) END_IO_COUNT };
 #undef END_IO_ID
 
+/* Where those functions are; 0 where this kernel has none of that name, or hides it. */
+struct wire_symbols {
+	unsigned long long end_io[END_IO_COUNT];
+};
+
 /* How the file of a part was found, or why there is none. */
 enum wire_found {
 	FOUND_NOT,	 /* nothing that says so */

@@ -20,7 +20,7 @@ use rustix::thread::CapabilitySet;
 
 /// Records decoded at a time: few enough that their rows are still in the CPU's cache when they
 /// are taken on.
-const RECORDS_AT_ONCE: usize = 1024;
+const RECORDS_AT_ONCE: usize = 256;
 
 /// What the user asked of a watch.
 #[derive(Clone, Debug, Default)]
@@ -248,7 +248,7 @@ impl Source for Live {
 pub fn facts() -> Result<Facts, Error> {
     let tracepoints: Vec<&'static str> =
         PROBES.iter().filter_map(|probe| probe.tracepoint).collect();
-    kernel::probe(&tracepoints, &KernelSymbols::read()?)
+    kernel::probe(&tracepoints, &KernelSymbols::find()?)
 }
 
 /// The capabilities a watch needs, and what for.

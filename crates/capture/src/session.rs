@@ -45,6 +45,12 @@ fn object_of(group: Group) -> &'static [u8] {
     }
 }
 
+/// The program that looks up symbols: it is run before others are loaded, with what it finds.
+pub(crate) fn load_symbols() -> libbpf_rs::Result<Object> {
+    libbpf_rs::set_print(Some((PrintLevel::Warn, keep_warning)));
+    ObjectBuilder::default().open_memory(object!("symbols"))?.load()
+}
+
 /// libbpf explains a failure in warnings; they are kept for the error message.
 static WARNINGS: Mutex<String> = Mutex::new(String::new());
 

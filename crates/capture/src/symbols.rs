@@ -3,19 +3,41 @@
 //! What does not belong here: names for stacks (see [`crate::decode::stacks`]).
 
 use crate::error::Error;
+use crate::session;
 use crate::wire;
+use libbpf_rs::ProgramInput;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
+use zerocopy::{FromZeros, IntoBytes};
 
-/// What `/proc/kallsyms` says of the functions that end bios.
+/// Where the functions are that end bios. Those that are not there, or whose addresses are hidden,
+/// are 0.
 #[derive(Clone, Debug)]
 pub struct KernelSymbols {
     end_io: Vec<u64>,
 }
 
 impl KernelSymbols {
-    /// Reads `/proc/kallsyms`. Functions that are not there, or whose addresses are hidden, are 0.
-    pub fn read() -> Result<KernelSymbols, Error> {
+    /// Asks the kernel for each; reads `/proc/kallsyms` where it cannot be asked (before 5.16).
+    pub fn find() -> Result<KernelSymbols, Error> {
+        match KernelSymbols::asked() {
+            Ok(symbols) => Ok(symbols),
+            Err(_cannot_be_asked) => KernelSymbols::listed(),
+        }
+    }
+
+    fn asked() -> libbpf_rs::Result<KernelSymbols> {
+        let object = session::load_symbols()?;
+        let mut found = wire::wire_symbols::new_zeroed();
+        for program in object.progs_mut() {
+            let input =
+                ProgramInput { context_in: Some(found.as_mut_bytes()), ..Default::default() };
+            program.test_run(input)?;
+        }
+        Ok(KernelSymbols { end_io: found.end_io.to_vec() })
+    }
+
+    fn listed() -> Result<KernelSymbols, Error> {
         let path = std::path::Path::new("/proc/kallsyms");
         let fail = |cause| Error::Read { path: path.to_owned(), cause };
         let mut reader = BufReader::with_capacity(1 << 16, File::open(path).map_err(fail)?);
