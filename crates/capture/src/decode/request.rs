@@ -58,34 +58,33 @@ impl Decoder {
         names: &mut Names,
     ) -> Option<()> {
         let (request, rest) = wire_request::ref_from_prefix(bytes).ok()?;
-        let row = match self.alike.get(request) {
-            Some(alike) => {
-                let (like, part) = (alike.request.clone(), alike.part.clone());
-                let row = self.timed(request, like);
-                batch.parts.push(located(request, &row, part));
-                row
-            }
-            None => self.looked_up(request, rest, batch, names)?,
+        let request_id = self.ids.of_record(request.id);
+        let Some(alike) = self.alike.get(request) else {
+            self.look_up(request, rest, request_id, batch, names)?;
+            return self.note_request(request, batch, names);
         };
-        self.note_request(request, &row, batch, names);
-        batch.requests.push(row);
-        Some(())
+        batch.requests.push(alike.request.clone());
+        batch.parts.push(alike.part.clone());
+        let (row, part) = (batch.requests.last_mut()?, batch.parts.last_mut()?);
+        self.tell_apart(request, request_id, row);
+        locate(request, row, part);
+        self.note_request(request, batch, names)
     }
 
-    /// A request whose like is not remembered: what it refers to is looked up, and its parts are
-    /// added.
-    fn looked_up(
+    /// Adds a request whose like is not remembered, with its parts: what it refers to is looked up.
+    fn look_up(
         &mut self,
         request: &wire_request,
         rest: &[u8],
+        request_id: u64,
         batch: &mut Batch,
         names: &mut Names,
-    ) -> Option<Request> {
+    ) -> Option<()> {
         let meaning = self.operations.meaning(request.operation, names);
         let around = self.circumstances(request);
         let origin = self.journal_thread(request, origin(request, meaning, &around), names);
-        let like = self.row(request, meaning, origin, names);
-        let row = self.timed(request, like);
+        let mut row = self.row(request, meaning, origin, names);
+        self.tell_apart(request, request_id, &mut row);
         let first = batch.parts.len();
         if request.bytes > 0 {
             self.part(request, &request.part, &row, batch, names);
@@ -101,7 +100,8 @@ impl Decoder {
         if let [part] = &batch.parts[first..] {
             self.alike.remember(request, &row, part);
         }
-        Some(row)
+        batch.requests.push(row);
+        Some(())
     }
 
     /// What a journal's own thread writes of the file system's blocks is the journal too: its
@@ -177,27 +177,24 @@ impl Decoder {
         }
     }
 
-    /// `like` with what differs from one request to the next: its number, place and times.
-    fn timed(&mut self, request: &wire_request, like: Request) -> Request {
+    /// What differs from one request to the next: its number, place and times.
+    fn tell_apart(&self, request: &wire_request, request_id: u64, row: &mut Request) {
         let inserted = request.insert_ns != 0;
         let start = [request.queue_ns, request.issue_ns, request.complete_ns];
-        Request {
-            request_id: self.ids.of_record(request.id),
-            // Nobody stamped it: it waits at least since the watch began.
-            start_ns: start.into_iter().find(|time| *time != 0).unwrap_or(self.start_ns),
-            q2g_ns: between(request.queue_ns, request.get_ns),
-            g2i_ns: between(request.get_ns, request.insert_ns),
-            i2d_ns: between(request.insert_ns, request.issue_ns),
-            g2d_ns: if inserted { None } else { between(request.get_ns, request.issue_ns) },
-            d2c_ns: between(request.issue_ns, request.complete_ns),
-            q2c_ns: between(request.queue_ns, request.complete_ns),
-            requeues: u32::from(request.requeues),
-            merges: u32::from(request.bios.saturating_sub(1)),
-            sector: request.sector,
-            bytes: u64::from(request.bytes),
-            cpu: request.cpu,
-            ..like
-        }
+        row.request_id = request_id;
+        // Nobody stamped it: it waits at least since the watch began.
+        row.start_ns = start.into_iter().find(|time| *time != 0).unwrap_or(self.start_ns);
+        row.q2g_ns = between(request.queue_ns, request.get_ns);
+        row.g2i_ns = between(request.get_ns, request.insert_ns);
+        row.i2d_ns = between(request.insert_ns, request.issue_ns);
+        row.g2d_ns = if inserted { None } else { between(request.get_ns, request.issue_ns) };
+        row.d2c_ns = between(request.issue_ns, request.complete_ns);
+        row.q2c_ns = between(request.queue_ns, request.complete_ns);
+        row.requeues = u32::from(request.requeues);
+        row.merges = u32::from(request.bios.saturating_sub(1));
+        row.sector = request.sector;
+        row.bytes = u64::from(request.bytes);
+        row.cpu = request.cpu;
     }
 
     fn status(&self, request: &wire_request, error: Option<i32>) -> Status {
@@ -375,14 +372,11 @@ fn known_offset(part: &wire_part) -> Option<u64> {
 }
 
 /// The only part of a request that is like another: what differs is its number, place and length.
-fn located(request: &wire_request, row: &Request, like: RequestPart) -> RequestPart {
+fn locate(request: &wire_request, row: &Request, part: &mut RequestPart) {
     let raw = request.part.found == wire::FOUND_RAW;
-    RequestPart {
-        request_id: row.request_id,
-        file_offset: if raw { Some(row.sector << 9) } else { known_offset(&request.part) },
-        bytes: row.bytes,
-        ..like
-    }
+    part.request_id = row.request_id;
+    part.file_offset = if raw { Some(row.sector << 9) } else { known_offset(&request.part) };
+    part.bytes = row.bytes;
 }
 
 /// Rounding and truncation may leave the parts' sum off the request's bytes: the last part gives

@@ -134,11 +134,11 @@ impl Waits {
 }
 
 impl Decoder {
-    /// Takes note of a request, and adds the waits of which it tells that they were for storage.
+    /// Takes note of a request, the last one of `batch`, and adds the waits of which it tells that
+    /// they were for storage.
     pub(super) fn note_request(
         &mut self,
         request: &wire_request,
-        row: &Request,
         batch: &mut Batch,
         names: &mut Names,
     ) {
@@ -165,8 +165,12 @@ impl Decoder {
         let is_inside = |tid| tasks.thread(tid).is_some_and(|task| task.cgroup == row.cgroup);
         for mut wait in self.waits.undecided.held_back(request, is_inside) {
             wait.request = request.id;
+    ) -> Option<()> {
+        self.waits.note(request, batch.requests.last()?);
+        for wait in self.waits.decided_by(request) {
             self.wait(wait.as_bytes(), batch, names);
         }
+        Some(())
     }
 
     /// Adds a `wire_sleeper`: its wait comes again when it ends.

@@ -61,15 +61,14 @@ pub fn split(start_ns: u64, woken_ns: u64, end_ns: u64, spans: &[Span]) -> Split
 /// without a gap; two in a row may do the same.
 pub fn walk(start_ns: u64, woken_ns: u64, spans: &[Span], mut each: impl FnMut(Doing, u64, u64)) {
     let clip = |time: u64| time.clamp(start_ns, woken_ns);
+    let issued = |span: &Span| if span.issued_ns == 0 { span.completed_ns } else { span.issued_ns };
+    let queued = |span: &Span| if span.queued_ns == 0 { issued(span) } else { span.queued_ns };
+    // Edge by edge: each kind is nearly in order, which a sort that keeps runs makes use of.
     let mut edges = Vec::with_capacity(spans.len() * 3);
-    for span in spans {
-        let issued = if span.issued_ns == 0 { span.completed_ns } else { span.issued_ns };
-        let queued = if span.queued_ns == 0 { issued } else { span.queued_ns };
-        edges.push((clip(queued), 1, 0));
-        edges.push((clip(issued), -1, 1));
-        edges.push((clip(span.completed_ns), 0, -1));
-    }
-    edges.sort_unstable_by_key(|(time, ..)| *time);
+    edges.extend(spans.iter().map(|span| (clip(queued(span)), 1, 0)));
+    edges.extend(spans.iter().map(|span| (clip(issued(span)), -1, 1)));
+    edges.extend(spans.iter().map(|span| (clip(span.completed_ns), 0, -1)));
+    edges.sort_by_key(|(time, ..)| *time);
     let (mut last, mut queued, mut at_device, mut begun) = (start_ns, 0, 0, false);
     for (time, queue_change, device_change) in edges.into_iter().chain([(woken_ns, 0, 0)]) {
         let doing = match (at_device > 0, queued > 0, begun) {
