@@ -19,18 +19,22 @@ const LIMIT: u64 = 10_000;
 /// How fast fio reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Speed {
-    /// As fast as the CPUs allow.
+    /// As fast as the CPUs allow, through io_uring.
     Full,
+    /// The same through libaio, as most programs with their own queue do it: fio submits each read
+    /// with a call of its own, so that an I/O costs more CPU to begin with.
+    FullLibaio,
     /// 10,000 reads a second.
     Limited,
 }
 
 impl Speed {
-    pub const ALL: [Speed; 2] = [Speed::Full, Speed::Limited];
+    pub const ALL: [Speed; 3] = [Speed::Full, Speed::FullLibaio, Speed::Limited];
 
     pub fn name(self) -> &'static str {
         match self {
             Speed::Full => "full speed",
+            Speed::FullLibaio => "full speed through libaio",
             Speed::Limited => "10k IOPS",
         }
     }
@@ -51,13 +55,17 @@ impl Load {
 
     /// fio's command line for so many seconds.
     fn job(&self, speed: Speed, seconds: u64) -> Job {
-        let job = Job::new(self.device.path(), Engine::IoUring, Access::RandomRead, 4096)
+        let engine = match speed {
+            Speed::Full | Speed::Limited => Engine::IoUring,
+            Speed::FullLibaio => Engine::Libaio,
+        };
+        let job = Job::new(self.device.path(), engine, Access::RandomRead, 4096)
             .direct()
             .with("iodepth", "16")
             .with("size", BYTES.to_string())
             .timed(seconds);
         match speed {
-            Speed::Full => job.with("numjobs", cpus().to_string()),
+            Speed::Full | Speed::FullLibaio => job.with("numjobs", cpus().to_string()),
             Speed::Limited => job.with("rate_iops", LIMIT.to_string()),
         }
     }

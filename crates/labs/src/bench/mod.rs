@@ -82,7 +82,7 @@ pub fn run(settings: &Settings, progress: &mut dyn FnMut(&str)) -> Result<String
             let row = &mut rows[index];
             let figures = load.measure(&scratch, row.variant, row.speed, settings.seconds)?;
             progress(&format!(
-                "round {} of {}: {:9} {:10} {:8.0} IOPS",
+                "round {} of {}: {:16} {:25} {:8.0} IOPS",
                 round + 1,
                 settings.rounds,
                 row.variant.name(),
