@@ -99,7 +99,7 @@ pub struct Watch {
     /// Also keep the arguments of processes (they can hold secrets)
     #[arg(long)]
     pub args: bool,
-    /// Stacks taken a second on each CPU; 0 takes none
+    /// Stacks taken a second on each CPU at most; 0 takes none
     #[arg(long, value_name = "N", default_value = "500")]
     pub stacks: u32,
     /// Leave out where threads waited
@@ -179,7 +179,7 @@ pub struct Record {
     /// Also keep the arguments of processes (they can hold secrets)
     #[arg(long)]
     pub args: bool,
-    /// Stacks taken a second on each CPU; 0 takes none
+    /// Stacks taken a second on each CPU at most; 0 takes none
     #[arg(long, value_name = "N", default_value = "500")]
     pub stacks: u32,
     /// Leave out where threads waited
