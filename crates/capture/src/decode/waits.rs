@@ -141,36 +141,35 @@ impl Decoder {
         request: &wire_request,
         batch: &mut Batch,
         names: &mut Names,
-    ) {
+    ) -> Option<()> {
+        let row = batch.requests.last()?;
+        let cgroup = row.cgroup;
         self.waits.note(request, row);
         let until_ns =
             if request.complete_ns == 0 { self.waits.end_ns } else { request.complete_ns };
         for wait in self.waits.undecided.decided_by(request, until_ns) {
             self.wait(wait.as_bytes(), batch, names);
         }
-        if row.cgroup.is_some() && is_held_back(request) {
-            self.decide_held_back(request, row, batch, names);
+        if cgroup.is_some() && is_held_back(request) {
+            self.decide_held_back(request, cgroup, batch, names);
         }
+        Some(())
     }
 
-    /// Adds the waits for a request that a limit held back until a worker queued it.
+    /// Adds the waits for a request of `cgroup` that a limit held back until a worker queued it.
     fn decide_held_back(
         &mut self,
         request: &wire_request,
-        row: &Request,
+        cgroup: Option<Name>,
         batch: &mut Batch,
         names: &mut Names,
     ) {
         let tasks = &self.tasks;
-        let is_inside = |tid| tasks.thread(tid).is_some_and(|task| task.cgroup == row.cgroup);
+        let is_inside = |tid| tasks.thread(tid).is_some_and(|task| task.cgroup == cgroup);
         for mut wait in self.waits.undecided.held_back(request, is_inside) {
             wait.request = request.id;
-    ) -> Option<()> {
-        self.waits.note(request, batch.requests.last()?);
-        for wait in self.waits.decided_by(request) {
             self.wait(wait.as_bytes(), batch, names);
         }
-        Some(())
     }
 
     /// Adds a `wire_sleeper`: its wait comes again when it ends.
