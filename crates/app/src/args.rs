@@ -14,6 +14,7 @@ pub mod plot;
 pub mod stages;
 
 use clap::{Args, Parser, Subcommand};
+use iowhy_capture::live::Options;
 use iowhy_core::model::{Filter, Operation};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -108,6 +109,10 @@ pub struct Watch {
     /// Leave out what programs do with files
     #[arg(long)]
     pub no_files: bool,
+    /// System calls a second on each CPU above which files are no longer followed through them;
+    /// above a fifth of it calls are not timed
+    #[arg(long, value_name = "N", default_value_t = Options::MOST_CALLS)]
+    pub most_calls: u64,
     /// What to keep.
     #[command(flatten)]
     pub only: Only,
@@ -188,6 +193,10 @@ pub struct Record {
     /// Leave out what programs do with files
     #[arg(long)]
     pub no_files: bool,
+    /// System calls a second on each CPU above which files are no longer followed through them;
+    /// above a fifth of it calls are not timed
+    #[arg(long, value_name = "N", default_value_t = Options::MOST_CALLS)]
+    pub most_calls: u64,
     /// What to keep.
     #[command(flatten)]
     pub only: Only,

@@ -264,33 +264,39 @@ static __always_inline u64 frame_pointer_of(struct pt_regs *regs)
 	return READ(regs, regs[29]);
 }
 
+/* The number of the system call that ends; `regs` is the tracepoint's own argument. */
+static __always_inline u32 system_call_left(struct pt_regs *regs)
+{
+	return bpf_core_field_exists(regs->orig_ax) ? regs->orig_ax : regs->syscallno;
+}
+
 /*
- * An argument of the system call that a task leaves; `place` counts from 0 and is a constant. What
- * was in the first register of arm64 is kept aside: the result stands there.
+ * An argument of that call; `place` counts from 0 and is a constant. What was in the first register of
+ * arm64 is kept aside: the result stands there.
  */
 static __always_inline u64 argument_of(struct pt_regs *regs, u32 place)
 {
 	if (!bpf_core_field_exists(regs->di))
-		return place == 0 ? READ(regs, orig_x0) : READ(regs, regs[place]);
+		return place == 0 ? regs->orig_x0 : regs->regs[place];
 	switch (place) {
 	case 0:
-		return READ(regs, di);
+		return regs->di;
 	case 1:
-		return READ(regs, si);
+		return regs->si;
 	case 2:
-		return READ(regs, dx);
+		return regs->dx;
 	default:
-		return READ(regs, r10);
+		return regs->r10;
 	}
 }
 
-/* Whether the task's system calls have the numbers of 32-bit programs. */
+/* Whether the running task's system calls have the numbers of 32-bit programs. */
 static __always_inline bool is_compat(struct task_struct *task)
 {
 	/* TS_COMPAT of x86, TIF_32BIT of arm64. */
 	if (bpf_core_field_exists(task->thread_info.status))
-		return READ(task, thread_info.status) & 2;
-	return READ(task, thread_info.flags) & (1UL << 22);
+		return task->thread_info.status & 2;
+	return task->thread_info.flags & (1UL << 22);
 }
 
 /* req->task became req->tctx->task: b6f58a3f4aa8, 6.13. */

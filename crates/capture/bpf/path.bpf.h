@@ -117,28 +117,25 @@ __noinline int see_place(u64 place, u32 bytes)
 	return 0;
 }
 
-/* The task's entry for the directory that the path in the room names. */
-static __always_inline struct wire_use *use_of_place(struct wire_call *call, struct dentry *base,
-						     struct task_struct *task)
+/* The slot of the directory that the path in the room names. */
+static __always_inline struct wire_use *slot_of_path(struct wire_slots *own, struct wire_call *call,
+						     struct dentry *base, struct task_struct *task)
 {
 	u64 directory = directory_of(ROOM_CALL);
-	struct wire_use first = {};
-	struct wire_use *use;
-	struct use_key key;
+	struct use_key key = { .who = call->tgid };
+	u32 epoch = epoch_now();
+	struct wire_use *slot;
 
-	first.place = directory ^ (call->base.address * 0x9e3779b97f4a7c15ULL);
-	first.place &= ~(1ULL << 63);
-	first.tgid = call->tgid;
-	key.what = first.place;
-	key.who = call->tgid;
-	call->place = first.place;
-	use = find_use(&key);
-	if (use)
-		return use;
+	key.what = directory ^ (call->base.address * 0x9e3779b97f4a7c15ULL);
+	key.what &= ~(1ULL << 63);
+	slot = slot_of_key(own, &key, epoch);
+	if (is_of(slot, &key, epoch))
+		return slot;
 	see_file(call->base.address, number_of(base), ROOM_SUBMIT);
 	see_task(number_of(task), ROOM_SUBMIT);
-	see_place(first.place, directory & ((1 << PLACE_BITS) - 1));
-	return add_use(&key, &first);
+	see_place(key.what, directory & ((1 << PLACE_BITS) - 1));
+	begin_slot(slot, &key, epoch);
+	return slot;
 }
 
 static __always_inline bool is_sent(u32 kind, s64 result)
@@ -171,13 +168,13 @@ static __always_inline struct wire_call *read_call(struct naming *naming, struct
 	return call;
 }
 
-static __always_inline void send_call(struct wire_call *call, struct dentry *base,
+static __always_inline bool send_call(struct wire_call *call, struct dentry *base,
 				      struct naming *naming, struct outcome *outcome)
 {
 	u64 now = bpf_ktime_get_ns(), size;
 
 	if (!may_send_call(now))
-		return;
+		return false;
 	see_file(call->base.address, number_of(base), ROOM_SUBMIT);
 	call->kind = WIRE_CALL;
 	call->use = naming->kind;
@@ -186,7 +183,7 @@ static __always_inline void send_call(struct wire_call *call, struct dentry *bas
 	call->result = outcome->result;
 	call->second = naming->second;
 	size = __builtin_offsetof(struct wire_call, text) + call->bytes;
-	emit(call, size & (ROOM_BYTES - 1), COUNT_RING_FULL_CALL);
+	return emit(call, size & (ROOM_BYTES - 1), COUNT_RING_FULL_CALL);
 }
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: (MIT OR Apache-2.0) */
 /*
- * What each process does with each file, added up here: a call costs an entry's look-up, not a
- * record. There are two tables; while one fills, user space reads and empties the other.
+ * What each process does with each file, added up here: a call costs a look at one of the slots of
+ * its CPU, not a record. What a slot held when another file needs it goes to a table that all CPUs
+ * share. There are two of each; while one fills, user space reads and empties the other.
  */
 #ifndef IOWHY_USE_H
 #define IOWHY_USE_H
@@ -27,8 +28,8 @@
 #define BPF_FS_MAGIC	 0xcafe4a11
 
 struct use_key {
-	u64 what; /* an inode's address, or a place, whose highest bit is 0 */
-	u64 who;  /* the process; above it what tells apart inodes that had one address */
+	u64 what; /* an inode's address, or a hash, whose highest bit is 0 */
+	u64 who;
 };
 
 #define USE_MAP(name)                            \
@@ -39,16 +40,19 @@ struct use_key {
 		__type(value, struct wire_use);  \
 	} name SEC(".maps")
 
+#define PER_CPU_MAP(name, value_type)                    \
+	struct {                                         \
+		__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY); \
+		__uint(max_entries, 1);                  \
+		__type(key, u32);                        \
+		__type(value, value_type);               \
+	} name SEC(".maps")
+
 USE_MAP(uses);
 USE_MAP(uses_2);
-
-/* All that finds no room there. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct wire_use);
-} other_uses SEC(".maps");
+PER_CPU_MAP(slots, struct wire_slots);
+/* All that finds no room in the tables. */
+PER_CPU_MAP(other_uses, struct wire_use);
 
 /* What user space says while the programs run. */
 struct {
@@ -65,32 +69,91 @@ static __always_inline struct wire_control *control(void)
 	return bpf_map_lookup_elem(&file_control, &zero);
 }
 
-static __always_inline struct wire_use *find_use(struct use_key *key)
+static __always_inline u32 epoch_now(void)
 {
 	struct wire_control *now = control();
 
-	if (now && now->second_table)
-		return bpf_map_lookup_elem(&uses_2, key);
-	return bpf_map_lookup_elem(&uses, key);
+	return now ? now->epoch : 0;
 }
 
-/* The entry of `key`, made from `first` where there is none; with no room left, that of all others. */
-static __always_inline struct wire_use *add_use(struct use_key *key, struct wire_use *first)
+static __always_inline struct wire_use *find_use(struct use_key *key)
 {
-	struct wire_control *now = control();
-	struct wire_use *use;
+	return epoch_now() & 1 ? bpf_map_lookup_elem(&uses_2, key)
+			       : bpf_map_lookup_elem(&uses, key);
+}
+
+/* Makes `use` the entry of its key, if there is none. */
+static __always_inline long add_use(struct wire_use *use)
+{
+	return epoch_now() & 1 ? bpf_map_update_elem(&uses_2, use, use, BPF_NOEXIST)
+			       : bpf_map_update_elem(&uses, use, use, BPF_NOEXIST);
+}
+
+/* Adds up what is counted; many CPUs may do so at once. */
+static __always_inline void add_counts(struct wire_use *sum, struct wire_use *use)
+{
+	int i;
+
+	if (use->created_ns)
+		sum->created_ns = use->created_ns;
+	__sync_fetch_and_add(&sum->read_bytes, use->read_bytes);
+	__sync_fetch_and_add(&sum->write_bytes, use->write_bytes);
+	__sync_fetch_and_add(&sum->fault_bytes, use->fault_bytes);
+	for (i = 0; i < TIME_GROUPS; i++)
+		__sync_fetch_and_add(&sum->times[i], use->times[i]);
+	for (i = 0; i < USE_KINDS; i++)
+		if (use->calls[i])
+			__sync_fetch_and_add(&sum->calls[i], use->calls[i]);
+}
+
+/* Moves what a slot holds to the table. */
+static __noinline void spill(struct wire_use *use)
+{
+	struct wire_use *known;
 	u32 zero = 0;
 
-	first->first_ns = bpf_ktime_get_ns();
-	if (now && now->second_table)
-		bpf_map_update_elem(&uses_2, key, first, BPF_NOEXIST);
-	else
-		bpf_map_update_elem(&uses, key, first, BPF_NOEXIST);
-	use = find_use(key);
-	if (use)
-		return use;
-	count(COUNT_USES_FULL);
-	return bpf_map_lookup_elem(&other_uses, &zero);
+	if (add_use(use) == 0)
+		return;
+	known = find_use((struct use_key *)use);
+	if (!known) {
+		count(COUNT_USES_FULL);
+		known = bpf_map_lookup_elem(&other_uses, &zero);
+	}
+	if (known)
+		add_counts(known, use);
+}
+
+static __always_inline struct wire_slots *own_slots(void)
+{
+	u32 zero = 0;
+
+	return bpf_map_lookup_elem(&slots, &zero);
+}
+
+/* The slot that is or could be that of `key`. */
+static __always_inline struct wire_use *slot_of_key(struct wire_slots *own, struct use_key *key,
+						    u32 epoch)
+{
+	u32 place = (key->what >> 6 ^ key->what >> 13 ^ key->who) & (WIRE_USE_SLOTS - 1);
+
+	return &own->of[epoch & 1][place];
+}
+
+static __always_inline bool is_of(struct wire_use *use, struct use_key *key, u32 epoch)
+{
+	return use->what == key->what && use->who == key->who && use->epoch == epoch;
+}
+
+/* Gives a slot to another file or directory. */
+static __always_inline void begin_slot(struct wire_use *slot, struct use_key *key, u32 epoch)
+{
+	if (slot->what && slot->epoch == epoch)
+		spill(slot);
+	__builtin_memset(slot, 0, sizeof(*slot));
+	slot->what = key->what;
+	slot->who = key->who;
+	slot->epoch = epoch;
+	slot->first_ns = bpf_ktime_get_ns();
 }
 
 static __always_inline bool holds_data(u64 magic)
@@ -125,42 +188,64 @@ static __always_inline struct use_key key_of_inode(struct inode *inode, u32 tgid
 	return key;
 }
 
-static __noinline struct wire_use *begin_use(struct inode *inode, u64 dentry,
-					     struct task_struct *task, u32 level)
+/* Whether somebody wants to know; if so, tells who and what it is. */
+static __noinline bool meet(struct inode *inode, u64 dentry, struct task_struct *task, u32 level)
 {
-	struct wire_use first = {};
-	struct use_key key;
-
 	if (!holds_data(READ(READ(inode, i_sb), s_magic)) || !is_on_watched_device(inode))
-		return NULL;
-	identify(inode, &first.inode);
-	first.tgid = READ(task, tgid);
-	key = key_of_inode(inode, first.tgid);
+		return false;
 	see_file(number_of(inode), dentry, level);
 	see_task(number_of(task), level);
-	return add_use(&key, &first);
+	return true;
 }
 
-/* The task's entry for the inode; null where it is no file that is looked at. */
-static __always_inline struct wire_use *use_of(struct inode *inode, u64 dentry,
-					       struct task_struct *task, u32 level)
+/* The slot of the file for the task that runs; null where it is no file that is looked at. */
+static __always_inline struct wire_use *slot_of_file(struct wire_slots *own, struct file *file,
+						     struct task_struct *task)
 {
-	struct wire_use *use;
+	struct inode *inode = file ? READ(file, f_inode) : NULL;
+	struct wire_use *slot;
 	struct use_key key;
+	u32 epoch = epoch_now();
+
+	if (!inode || !is_file(READ(inode, i_mode)))
+		return NULL;
+	key = key_of_inode(inode, task->tgid);
+	slot = slot_of_key(own, &key, epoch);
+	if (is_of(slot, &key, epoch))
+		return slot;
+	if (!meet(inode, number_of(READ(file, f_path.dentry)), task, ROOM_SUBMIT))
+		return NULL;
+	begin_slot(slot, &key, epoch);
+	identify(inode, &slot->inode);
+	return slot;
+}
+
+/* The same for programs that may interrupt one that uses a slot: an entry of the table. */
+static __always_inline struct wire_use *entry_of(struct inode *inode, u64 dentry,
+						 struct task_struct *task, u32 level)
+{
+	struct wire_use first = {}, *use;
+	struct use_key key;
+	u32 zero = 0;
 
 	if (!inode || !is_file(READ(inode, i_mode)))
 		return NULL;
 	key = key_of_inode(inode, READ(task, tgid));
 	use = find_use(&key);
-	return use ? use : begin_use(inode, dentry, task, level);
-}
-
-static __always_inline struct wire_use *use_of_file(struct file *file, struct task_struct *task,
-						    u32 level)
-{
-	if (!file)
+	if (use)
+		return use;
+	if (!meet(inode, dentry, task, level))
 		return NULL;
-	return use_of(READ(file, f_inode), number_of(READ(file, f_path.dentry)), task, level);
+	first.what = key.what;
+	first.who = key.who;
+	first.first_ns = bpf_ktime_get_ns();
+	identify(inode, &first.inode);
+	add_use(&first);
+	use = find_use(&key);
+	if (use)
+		return use;
+	count(COUNT_USES_FULL);
+	return bpf_map_lookup_elem(&other_uses, &zero);
 }
 
 /* What a call gave back, and how long it took; 0 where that is not known. */
@@ -182,35 +267,54 @@ static __always_inline u32 time_of_kind(u32 kind)
 	return TIME_OTHER;
 }
 
-static __always_inline void charge(struct wire_use *use, u32 kind, struct outcome *outcome)
+/* Counts a call in a slot: nobody else does at the same time. */
+static __always_inline void charge(struct wire_use *slot, u32 kind, struct outcome *outcome)
 {
-	if (!use)
+	if (!slot)
 		return;
 	if (outcome->duration_ns) {
-		__sync_fetch_and_add(&use->times[time_of_kind(kind)], outcome->duration_ns);
-		__sync_fetch_and_add(&use->calls[USE_TIMED], 1);
+		slot->times[time_of_kind(kind)] += outcome->duration_ns;
+		slot->calls[USE_TIMED] += 1;
 	}
 	if (outcome->result < 0) {
-		__sync_fetch_and_add(&use->calls[USE_FAILED], 1);
+		slot->calls[USE_FAILED] += 1;
 		return;
 	}
-	__sync_fetch_and_add(&use->calls[kind & (USE_KINDS - 1)], 1);
+	slot->calls[kind & (USE_KINDS - 1)] += 1;
 	if (kind == USE_READ)
-		__sync_fetch_and_add(&use->read_bytes, outcome->result);
+		slot->read_bytes += outcome->result;
 	else if (kind == USE_WRITE)
-		__sync_fetch_and_add(&use->write_bytes, outcome->result);
+		slot->write_bytes += outcome->result;
+}
+
+static __always_inline bool is_created(struct file *file)
+{
+	return READ(file, f_mode) & FMODE_CREATED;
 }
 
 /* An open that worked: of a file that was there, or of a new one. */
-static __always_inline void charge_open(struct wire_use *use, struct file *file,
+static __always_inline void charge_open(struct wire_use *slot, struct file *file,
 					struct outcome *outcome)
 {
-	charge(use, USE_OPEN, outcome);
-	if (!use || !(READ(file, f_mode) & FMODE_CREATED))
+	charge(slot, USE_OPEN, outcome);
+	if (slot && is_created(file)) {
+		slot->calls[USE_CREATE] += 1;
+		slot->created_ns = bpf_ktime_get_ns();
+	}
+}
+
+/* Counts what io_uring did in an entry of the table. */
+static __always_inline void charge_entry(struct wire_use *use, u32 kind, s64 result)
+{
+	if (!use)
 		return;
-	__sync_fetch_and_add(&use->calls[USE_CREATE], 1);
-	if (!use->created_ns)
-		use->created_ns = bpf_ktime_get_ns();
+	if (result < 0)
+		kind = USE_FAILED;
+	__sync_fetch_and_add(&use->calls[kind & (USE_KINDS - 1)], 1);
+	if (kind == USE_READ)
+		__sync_fetch_and_add(&use->read_bytes, result);
+	else if (kind == USE_WRITE)
+		__sync_fetch_and_add(&use->write_bytes, result);
 }
 
 /* The open file behind a descriptor of the task; null where there is none any more. */
@@ -224,6 +328,12 @@ static __always_inline struct file *file_of(struct task_struct *task, u32 descri
 	/* A word is read faster as a pointer than copied. */
 	place = (struct list_head *)(number_of(READ(table, fd)) + (u64)descriptor * sizeof(void *));
 	return (struct file *)READ(place, next);
+}
+
+static __always_inline void on_descriptor(struct wire_slots *own, struct task_struct *task,
+					  u32 kind, u64 descriptor, struct outcome *outcome)
+{
+	charge(slot_of_file(own, file_of(task, descriptor), task), kind, outcome);
 }
 
 #endif

@@ -22,6 +22,7 @@
 #define WIRE_CALLS	   512	 /* system calls that are told apart */
 #define WIRE_MAX_DEVICES   16	 /* devices that a watch can be limited to */
 #define WIRE_PATH_LEN	   4096	 /* bytes of a path as a program gave it */
+#define WIRE_USE_SLOTS	   64	 /* files that each CPU has at hand; a power of two */
 #define WIRE_URING_CODES   256	 /* io_uring's operations: all that fit in their byte */
 
 /* The kind stands first in every record. */
@@ -57,6 +58,7 @@ enum wire_counter {
 	COUNT_USES_FULL,	 /* calls on files beyond those told apart in a second */
 	COUNT_USES_COMPAT,	 /* calls of 32-bit programs, which have numbers of their own */
 	COUNT_RING_FULL_CALL,	 /* single calls that found no room in the ring */
+	COUNT_SUBMITTED_CUT,	 /* io_submit calls of more than are looked at */
 	COUNT_CALLS_LEFT_OUT,	 /* single calls beyond those sent in a second */
 	COUNT_COUNTERS,
 };
@@ -347,10 +349,14 @@ struct wire_napper {
 	unsigned long long frame_pointer;
 };
 
-/* What one process did with one file, or with what lies in one directory, since the last look. */
+/*
+ * What one process did with one file, or with what lies in one directory, since the last look. The
+ * first two words are its key.
+ */
 struct wire_use {
-	struct wire_inode inode;  /* address 0: a place instead */
-	unsigned long long place; /* which wire_directory; 0 where there is none either */
+	unsigned long long what; /* an inode's address, or which wire_directory; 0: neither */
+	unsigned long long who;	 /* low half: the process; above what tells inodes apart */
+	struct wire_inode inode; /* address 0: a directory by name */
 	unsigned long long first_ns;
 	unsigned long long created_ns; /* when an open made it; 0: none did */
 	unsigned long long read_bytes;
@@ -358,14 +364,20 @@ struct wire_use {
 	unsigned long long fault_bytes;
 	unsigned long long times[TIME_GROUPS]; /* ns within calls whose time is known */
 	unsigned int calls[USE_KINDS];
-	unsigned int tgid;
+	unsigned int epoch; /* of a slot: what it holds of another was taken already */
 	unsigned int padding;
+};
+
+/* The files that a CPU's programs use right now; each by a hash of its key. */
+struct wire_slots {
+	unsigned long long calls_made;	       /* all system calls so far */
+	struct wire_use of[2][WIRE_USE_SLOTS]; /* for each of the two tables */
 };
 
 /* What user space tells the programs of files while they run. */
 struct wire_control {
-	unsigned int second_table; /* which table is being filled */
-	unsigned int timed;	   /* whether calls are seen when they begin, too */
+	unsigned int epoch; /* which second: in odd ones the second table is filled */
+	unsigned int timed; /* whether calls are seen when they begin, too */
 };
 
 /* A directory as a program named it: `text` from `base` on. Sent when first seen. */
@@ -387,7 +399,6 @@ struct wire_call {
 	unsigned long long duration_ns; /* 0: not known */
 	struct wire_inode inode;	/* of an open that succeeded; address 0: none */
 	struct wire_inode base;
-	unsigned long long place; /* whose sums hold it too; 0: none */
 	int result;
 	unsigned int flags;  /* of an open, as the program gave them */
 	unsigned int second; /* of two paths the second */

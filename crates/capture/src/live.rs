@@ -37,6 +37,14 @@ pub struct Options {
     pub waits: bool,
     /// Whether what programs do with files is wanted.
     pub files: bool,
+    /// System calls a second on each CPU above which they are no longer looked at.
+    pub most_calls: u64,
+}
+
+impl Options {
+    /// What [`Options::most_calls`] is unless somebody says otherwise: each costs about 100 ns,
+    /// whatever it does, so this is 4 % of a CPU.
+    pub const MOST_CALLS: u64 = 400_000;
 }
 
 /// A watch that is running, or that has ended and is being read to its end.
@@ -101,7 +109,9 @@ impl Live {
             ["wait_stacks", "wait_stacks_2"].iter().filter_map(|map| session.handle(map)).collect(),
             session.handle("wait_user_stacks"),
         );
-        let tables = options.files.then(|| Tables::begin(&session));
+        let tables = options
+            .files
+            .then(|| Tables::begin(&session, environment.start_ns, options.most_calls));
         let asleep = std::mem::take(&mut session.sleepers);
         environment.limits = limits(&plan, &session, &facts, unlisted);
         Ok(Live {
@@ -157,7 +167,8 @@ impl Live {
 
     /// Rows of whatever had ended by then, CLOCK_MONOTONIC nanoseconds, have been given.
     pub fn seen_ns(&self) -> u64 {
-        self.seen_ns
+        // What was done with files is handed over later than what the ring holds.
+        self.tables.as_ref().map_or(self.seen_ns, |tables| self.seen_ns.min(tables.settled_ns))
     }
 
     /// CPU time that the watch has cost this process so far, ns.
@@ -176,7 +187,9 @@ impl Live {
     /// What programs did with files, when it is time; the names that it refers to were read before.
     fn drain_uses(&mut self, batch: &mut Batch, names: &mut Names) {
         let (Some(tables), decoder) = (&mut self.tables, &mut self.decoder) else { return };
-        if tables.poll(&mut self.session, |used| decoder.add_use(used, names)) {
+        if tables.is_due(&mut self.session, self.empty) {
+            decoder.begin_uses(names);
+            tables.take(&self.session, |used| decoder.add_use(used, names));
             decoder.end_uses(batch, names);
         }
         self.environment.limits.append(&mut tables.limits);
@@ -198,7 +211,9 @@ impl Live {
         });
         decoder.standing(std::mem::take(&mut self.standing), batch, names);
         if let Some(tables) = &mut self.tables {
+            decoder.begin_uses(names);
             tables.finish(&self.session, |used| decoder.add_use(used, names));
+            decoder.begin_uses(names);
             decoder.end_uses(batch, names);
         }
         let (place, meaning) = END_NOT_SEEN;
@@ -229,7 +244,7 @@ impl Source for Live {
         if self.empty {
             self.seen_ns = now_ns;
         }
-        if self.empty && !self.stopped {
+        if !self.stopped {
             self.drain_uses(batch, names);
         }
         if !self.stopped || read == RECORDS_AT_ONCE {

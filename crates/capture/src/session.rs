@@ -359,6 +359,12 @@ const COUNTERS: &[(wire::wire_counter, &str, &str, bool)] = &[
         false,
     ),
     (
+        wire::COUNT_SUBMITTED_CUT,
+        "submitted",
+        "io_submit calls with more than 64 requests, whose further files are not counted",
+        false,
+    ),
+    (
         wire::COUNT_CALLS_LEFT_OUT,
         "calls",
         "removals and renames counted by directory only: too many in a second",

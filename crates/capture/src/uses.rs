@@ -7,19 +7,18 @@ use crate::host::system;
 use crate::session::Session;
 use crate::wire;
 use libc::c_long;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use zerocopy::{FromBytes, IntoBytes};
 
 /// How often the tables are read.
-const INTERVAL: Duration = Duration::from_secs(1);
+const INTERVAL_NS: u64 = 1_000_000_000;
 /// How long a table that is no longer filled is left alone: no program runs so long.
-const GRACE: Duration = Duration::from_millis(20);
-/// System calls a second on each CPU above which calls are no longer timed: timing one costs about
-/// 60 ns, so this is less than half a percent of a CPU.
-pub const MOST_TIMED: u64 = 75_000;
-/// System calls a second on each CPU above which nobody looks at them any more: each costs about
-/// 100 ns, whatever it does.
-pub const MOST_CALLS: u64 = 400_000;
+const GRACE_NS: u64 = 20_000_000;
+/// How long to wait for names while more records come than are read.
+const PATIENCE_NS: u64 = 500_000_000;
+/// Calls are timed only up to this part of the rate at which they are looked at: timing costs as much
+/// again.
+const TIMED_PART: u64 = 5;
 
 /// What each system call does: its number, the place of its count, where its arguments stand.
 /// `None` for a call that this architecture lacks.
@@ -38,6 +37,7 @@ const CALLS: &[(c_long, u32, u32)] = &[
     (libc::SYS_sendfile, wire::USE_WRITE, wire::SHAPE_SEND),
     (libc::SYS_copy_file_range, wire::USE_WRITE, wire::SHAPE_COPY),
     (libc::SYS_splice, wire::USE_WRITE, wire::SHAPE_COPY),
+    (libc::SYS_io_submit, wire::USE_READ, wire::SHAPE_SUBMIT),
     (libc::SYS_fsync, wire::USE_FSYNC, wire::SHAPE_FD),
     (libc::SYS_fdatasync, wire::USE_FSYNC, wire::SHAPE_FD),
     (libc::SYS_sync_file_range, wire::USE_FSYNC, wire::SHAPE_FD),
@@ -109,83 +109,87 @@ pub(crate) fn mark(settings: &mut wire::wire_settings) {
 
 /// The tables in the kernel, of which one is filled while the other is read.
 pub struct Tables {
-    second: bool,
+    epoch: u32,
     timed: bool,
-    begun: Instant,
+    /// When the tables change next, CLOCK_MONOTONIC nanoseconds: whole seconds of the watch.
+    next_ns: u64,
     /// When the table that is read now was last filled.
-    retired: Option<Instant>,
+    retired_ns: Option<u64>,
+    /// Until when all that was done has been handed over, CLOCK_MONOTONIC nanoseconds.
+    pub settled_ns: u64,
     made: u64,
     made_at: Instant,
     others: Vec<wire::wire_use>,
+    most_calls: u64,
     /// Sentences about what was switched off.
     pub limits: Vec<String>,
 }
 
 impl Tables {
-    /// Begins to count.
-    pub fn begin(session: &Session) -> Tables {
+    /// Begins to count, up to so many system calls a second on each CPU.
+    pub fn begin(session: &Session, start_ns: u64, most_calls: u64) -> Tables {
         let now = Instant::now();
         let timed = session.is_attached("on_call_begins");
         let tables = Tables {
-            second: false,
+            // Slots are full of zeroes at first: no second is the zeroth.
+            epoch: 1,
             timed,
-            begun: now,
-            retired: None,
+            next_ns: start_ns + INTERVAL_NS,
+            retired_ns: None,
+            settled_ns: start_ns,
             made: calls_made(session),
             made_at: now,
             others: Vec::new(),
+            most_calls,
             limits: Vec::new(),
         };
         tables.tell(session);
+        // What was counted before, while programs were still being attached, is not the watch's.
+        take(session, 0, &mut |_| ());
         tables
     }
 
     fn tell(&self, session: &Session) {
-        let control = wire::wire_control {
-            second_table: u32::from(self.second),
-            timed: u32::from(self.timed),
-        };
+        let control = wire::wire_control { epoch: self.epoch, timed: u32::from(self.timed) };
         session.set("file_control", control.as_bytes());
     }
 
-    fn filled(&self) -> &'static str {
-        if self.second { "uses_2" } else { "uses" }
-    }
-
-    fn other(&self) -> &'static str {
-        if self.second { "uses" } else { "uses_2" }
-    }
-
-    /// Changes tables when it is time, and hands what one of them held to `each`. Whether anything
-    /// may have been handed over.
-    pub(crate) fn poll(
-        &mut self,
-        session: &mut Session,
-        mut each: impl FnMut(&wire::wire_use),
-    ) -> bool {
-        match self.retired {
-            None if self.begun.elapsed() >= INTERVAL => {
-                self.begun = Instant::now();
+    /// Changes tables when it is time. Whether what one of them held is to be taken now: the names
+    /// that it refers to have been read, or more come than are read.
+    pub(crate) fn is_due(&mut self, session: &mut Session, names_read: bool) -> bool {
+        let now_ns = system::now_ns();
+        let patience_ns = if names_read { GRACE_NS } else { PATIENCE_NS };
+        match self.retired_ns {
+            None if now_ns >= self.next_ns => {
+                let missed = (now_ns - self.next_ns) / INTERVAL_NS;
+                self.next_ns += (missed + 1) * INTERVAL_NS;
                 self.watch_rate(session);
-                self.second = !self.second;
+                self.epoch = self.epoch.wrapping_add(1).max(1);
                 self.tell(session);
-                self.retired = Some(self.begun);
+                self.retired_ns = Some(now_ns);
                 false
             }
-            Some(since) if since.elapsed() >= GRACE => {
-                self.retired = None;
-                take(session, self.other(), &mut each);
-                self.take_others(session, &mut each);
+            Some(since_ns) if now_ns - since_ns >= patience_ns => {
+                self.retired_ns = None;
+                self.settled_ns = since_ns;
                 true
             }
             _ => false,
         }
     }
 
+    /// Hands what the table held that is no longer filled to `each`.
+    pub(crate) fn take(&mut self, session: &Session, mut each: impl FnMut(&wire::wire_use)) {
+        take(session, self.epoch.wrapping_sub(1), &mut each);
+        self.take_others(session, &mut each);
+    }
+
     /// Hands over what both tables hold, once no program fills them any more.
     pub(crate) fn finish(&mut self, session: &Session, mut each: impl FnMut(&wire::wire_use)) {
-        take(session, self.other(), &mut each);
-        take(session, self.filled(), &mut each);
+        if self.retired_ns.is_some() {
+            take(session, self.epoch.wrapping_sub(1), &mut each);
+        }
+        take(session, self.epoch, &mut each);
         self.take_others(session, &mut each);
     }
 
@@ -202,7 +206,7 @@ impl Tables {
                 None => *value,
             };
             if new.calls.iter().any(|calls| *calls > 0) {
-                each(&wire::wire_use { first_ns: system::now_ns(), tgid: 0, ..new });
+                each(&wire::wire_use { first_ns: system::now_ns(), ..new });
             }
         }
         self.others = now;
@@ -211,35 +215,44 @@ impl Tables {
     /// Switches off what costs too much at this rate of system calls.
     fn watch_rate(&mut self, session: &mut Session) {
         let (made, now) = (calls_made(session), Instant::now());
-        let cpus = session.each_cpu("calls_made").len().max(1) as f64;
+        let cpus = session.each_cpu("slots").len().max(1) as f64;
         let seconds = now.duration_since(self.made_at).as_secs_f64().max(0.001);
         let rate = (made.saturating_sub(self.made) as f64 / seconds / cpus) as u64;
         (self.made, self.made_at) = (made, now);
-        if self.timed && rate > MOST_TIMED {
+        let (most, most_timed) = (self.most_calls, self.most_calls / TIMED_PART);
+        if self.timed && rate > most_timed {
             self.timed = false;
             self.tell(session);
             session.detach_program("on_call_begins");
             self.limits.push(format!(
                 "calls on files are counted but no longer timed: {rate} system calls a second on \
-                 each CPU, more than {MOST_TIMED}"
+                 each CPU, more than {most_timed}"
             ));
         }
-        if rate > MOST_CALLS && session.detach_program("on_call") {
+        if rate > most && session.detach_program("on_call") {
             self.limits.push(format!(
                 "system calls on files are no longer seen: {rate} a second on each CPU, more than \
-                 {MOST_CALLS}; io_uring and mapped files still are"
+                 {most}; io_uring and mapped files still are"
             ));
         }
     }
 }
 
 fn calls_made(session: &Session) -> u64 {
-    let values = session.each_cpu("calls_made");
+    let values = session.each_cpu("slots");
     values.iter().filter_map(|value| Some(u64::read_from_prefix(value).ok()?.0)).sum()
 }
 
-fn take(session: &Session, map: &str, each: &mut impl FnMut(&wire::wire_use)) {
-    session.take_values(map, |value| {
+/// Empties the table of a second, and hands over what slots hold of it: the programs take them anew
+/// in the next one.
+fn take(session: &Session, epoch: u32, each: &mut impl FnMut(&wire::wire_use)) {
+    let (table, own) = if epoch & 1 == 1 { ("uses_2", 1) } else { ("uses", 0) };
+    for value in session.each_cpu("slots") {
+        let slots = wire::wire_slots::ref_from_prefix(&value).ok().and_then(|it| it.0.of.get(own));
+        let current = |used: &&wire::wire_use| used.what != 0 && used.epoch == epoch;
+        slots.into_iter().flatten().filter(current).for_each(&mut *each);
+    }
+    session.take_values(table, |value| {
         if let Ok((row, _)) = wire::wire_use::read_from_prefix(value) {
             each(&row);
         }

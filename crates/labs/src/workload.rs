@@ -52,6 +52,13 @@ pub enum Workload {
         /// How many pages.
         pages: u64,
     },
+    /// Does every kind of thing with small files a known number of times.
+    Touch {
+        /// The folder, which must be empty.
+        folder: PathBuf,
+        /// How many files.
+        files: u64,
+    },
     /// Reads a whole file, buffered, in reads of one page.
     Read {
         /// The file.
@@ -76,6 +83,7 @@ impl Workload {
             Workload::Syncfs { folder } => syncfs(folder),
             Workload::Storm { folder, files } => storm(folder, *files),
             Workload::DirectRead { file, pages } => direct_read(file, *pages),
+            Workload::Touch { folder, files } => touch(folder, *files),
             Workload::Read { file } => read(file),
             Workload::Locked { file, seconds } => locked(file, *seconds),
         }
@@ -97,6 +105,9 @@ impl Workload {
             }
             Workload::DirectRead { file, pages } => {
                 command.arg("direct-read").arg(file).arg(pages.to_string())
+            }
+            Workload::Touch { folder, files } => {
+                command.arg("touch").arg(folder).arg(files.to_string())
             }
             Workload::Read { file } => command.arg("read").arg(file),
             Workload::Locked { file, seconds } => {
@@ -163,6 +174,46 @@ fn storm(folder: &Path, files: u64) -> Result<()> {
         fs::remove_file(&path).context(|| format!("remove {}", path.display()))?;
     }
     syncfs(folder)
+}
+
+/// Bytes of each write and each read of [`Workload::Touch`].
+pub const TOUCHED: (u64, u64) = (1000, 500);
+
+/// Makes files, writes each three times, reads it twice, syncs every tenth, asks about each and about
+/// as many that are not there, gives every second another name, lists the folder and removes all.
+fn touch(folder: &Path, files: u64) -> Result<()> {
+    let name = |index: u64| folder.join(format!("t{index}.txt"));
+    let other = |index: u64| folder.join(format!("t{index}.new"));
+    for index in 0..files {
+        let path = name(index);
+        write_and_read(&path, index.is_multiple_of(10))
+            .context(|| format!("use {}", path.display()))?;
+    }
+    for index in 0..files {
+        rustix::fs::stat(name(index)).context(|| format!("look at file {index}"))?;
+        let _not_there = rustix::fs::stat(folder.join(format!("none{index}")));
+    }
+    for index in (0..files).step_by(2) {
+        fs::rename(name(index), other(index)).context(|| format!("rename file {index}"))?;
+    }
+    fs::read_dir(folder).context(|| format!("list {}", folder.display()))?.for_each(drop);
+    for index in 0..files {
+        let path = if index.is_multiple_of(2) { other(index) } else { name(index) };
+        fs::remove_file(&path).context(|| format!("remove {}", path.display()))?;
+    }
+    Ok(())
+}
+
+fn write_and_read(path: &Path, sync: bool) -> std::io::Result<()> {
+    let (write, read) = TOUCHED;
+    let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
+    for part in 0..3 {
+        file.write_all_at(&vec![b'x'; write as usize], part * write)?;
+    }
+    for _ in 0..2 {
+        file.read_exact_at(&mut vec![0; read as usize], 0)?;
+    }
+    if sync { file.sync_data() } else { Ok(()) }
 }
 
 fn sendfile(path: &Path) -> Result<()> {

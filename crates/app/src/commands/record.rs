@@ -47,6 +47,7 @@ pub fn run(args: &Record) -> Result<(), Failure> {
         events: args.events,
         waits: !args.no_waits,
         files: !args.no_files,
+        most_calls: args.most_calls,
     };
     let filter = args.only.filter();
     let written = args.only.to_string();

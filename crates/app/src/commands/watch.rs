@@ -25,6 +25,7 @@ pub fn run(args: &Watch, show: &Show) -> Result<(), Failure> {
         events: false,
         waits: !args.no_waits,
         files: !args.no_files,
+        most_calls: args.most_calls,
     };
     let until = Until { time: Some(args.time), command: None };
     let filter = args.only.filter();

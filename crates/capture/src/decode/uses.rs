@@ -10,6 +10,7 @@ use iowhy_core::model::file::Counts;
 use iowhy_core::model::{FileActivity, Losses, Name, Names};
 use iowhy_core::source::Batch;
 use rustc_hash::FxHashMap;
+use std::path::Path;
 use zerocopy::FromBytes;
 
 /// Rows of one look at the tables; of more, the smaller ones are patterns.
@@ -26,9 +27,9 @@ const MOST_CREATED: usize = 65_536;
 pub struct Uses {
     places: FxHashMap<u64, (wire_inode, String)>,
     calls: Vec<Call>,
-    /// Calls of a process and place that were told one by one, and are in the place's sums too.
-    told: FxHashMap<(u32, u64), Told>,
     created: FxHashMap<Name, Vec<u64>>,
+    /// What was done with files whose names have not come yet: they wait for one more look.
+    unnamed: Vec<wire_use>,
     rows: Vec<FileActivity>,
     index: FxHashMap<(u32, Option<Name>), usize>,
     refused: u64,
@@ -37,18 +38,13 @@ pub struct Uses {
 /// A removal or a rename.
 struct Call {
     time_ns: u64,
+    duration_ns: u64,
     use_kind: u32,
     pid: u32,
     tid: u32,
     base: wire_inode,
     second: bool,
     text: String,
-}
-
-#[derive(Clone, Copy, Default)]
-struct Told {
-    unlinks: u64,
-    renames: u64,
 }
 
 impl Uses {
@@ -120,16 +116,17 @@ impl Decoder {
         let call = wire_call::ref_from_bytes(&head).ok()?;
         let text = bytes.get(HEAD..HEAD + call.bytes as usize)?;
         if self.uses.calls.len() >= MOST_CALLS {
+            // It counts, of no file.
             self.uses.refused += 1;
+            if call.second == 0 {
+                let row = self.uses.row(call.tgid, None, call.time_ns);
+                count(row, call.use_, call.duration_ns);
+            }
             return Some(());
-        }
-        if call.second == 0 {
-            let told = self.uses.told.entry((call.tgid, call.place)).or_default();
-            told.unlinks += u64::from(call.use_ == wire::USE_UNLINK);
-            told.renames += u64::from(call.use_ == wire::USE_RENAME);
         }
         self.uses.calls.push(Call {
             time_ns: call.time_ns,
+            duration_ns: call.duration_ns,
             use_kind: call.use_,
             pid: call.tgid,
             tid: call.tid,
@@ -142,25 +139,27 @@ impl Decoder {
 
     /// Takes what one process did with one file, or in one directory.
     pub fn add_use(&mut self, used: &wire_use, names: &mut Names) {
+        if used.inode.address != 0 && self.files.get(&used.inode).is_none() {
+            self.uses.unnamed.push(*used);
+        } else {
+            self.add_named(used, names);
+        }
+    }
+
+    fn add_named(&mut self, used: &wire_use, names: &mut Names) {
         let is_file = used.inode.address != 0;
-        let file = match (is_file, used.place) {
+        let pid = used.who as u32;
+        let file = match (is_file, used.what) {
             (true, _) => self.files.get(&used.inode).and_then(|file| file.path),
             (false, 0) => None,
             (false, place) => self.any_in(place, names),
         };
-        let device = if is_file { used.inode.device } else { self.device_of_place(used.place) };
-        let device = self.devices.disk(device).map(|disk| names.intern(disk));
-        let mut counts = counts_of(used);
-        if !is_file && let Some(told) = self.uses.told.get_mut(&(used.tgid, used.place)) {
-            let both = Told {
-                unlinks: told.unlinks.min(counts.unlinks),
-                renames: told.renames.min(counts.renames),
-            };
-            counts.unlinks -= both.unlinks;
-            counts.renames -= both.renames;
-            told.unlinks -= both.unlinks;
-            told.renames -= both.renames;
-        }
+        let device = match (is_file, file) {
+            (true, _) => self.devices.disk(used.inode.device).map(|disk| names.intern(disk)),
+            (false, Some(path)) => self.disk_of(path, names),
+            (false, None) => None,
+        };
+        let counts = counts_of(used);
         if used.created_ns != 0
             && let Some(path) = file
         {
@@ -169,7 +168,7 @@ impl Decoder {
         if counts == Counts::default() {
             return;
         }
-        let row = self.uses.row(used.tgid, file, used.first_ns);
+        let row = self.uses.row(pid, file, used.first_ns);
         let mut all = row.counts();
         all.add(&counts);
         let same = FileActivity::of(row.start_ns.min(used.first_ns), row.pid, &all);
@@ -188,8 +187,11 @@ impl Decoder {
         Some(names.intern(&format!("{}/*", directory.trim_end_matches('/'))))
     }
 
-    fn device_of_place(&self, place: u64) -> u32 {
-        self.uses.places.get(&place).map_or(0, |(base, _)| base.device)
+    /// The whole disk that a path is on, by the mount that it lies in.
+    fn disk_of(&self, path: Name, names: &mut Names) -> Option<Name> {
+        let mount = self.mounts.of_file((0, 0), Path::new(names.get(path)))?;
+        let disk = self.devices.disk(mount.major << 20 | mount.minor)?;
+        Some(names.intern(disk))
     }
 
     /// A path as a program gave it, from the root of the machine.
@@ -201,6 +203,14 @@ impl Decoder {
             return Some(join(&self.mounts.visible(major, minor, "/")?, text));
         };
         Some(join(names.get(path), text))
+    }
+
+    /// What waited for names since the look before this one: whether they came or not, it is told
+    /// with this one.
+    pub fn begin_uses(&mut self, names: &mut Names) {
+        for used in std::mem::take(&mut self.uses.unnamed) {
+            self.add_named(&used, names);
+        }
     }
 
     /// Hands over the rows of one look at the tables.
@@ -226,7 +236,8 @@ impl Decoder {
             let path = self.path_from(&call.base, &call.text, names);
             let path = path.map(|path| names.intern(&path));
             if !call.second {
-                self.settle_call(&call, path);
+                let device = path.and_then(|path| self.disk_of(path, names));
+                self.settle_call(&call, path, device);
             }
             match (call.use_kind, path) {
                 (wire::USE_RENAME, Some(path)) if !call.second => {
@@ -244,18 +255,25 @@ impl Decoder {
         }
     }
 
-    fn settle_call(&mut self, call: &Call, path: Option<Name>) {
-        let is_unlink = call.use_kind == wire::USE_UNLINK;
-        let gone = path.filter(|_| is_unlink);
+    fn settle_call(&mut self, call: &Call, path: Option<Name>, device: Option<Name>) {
+        let gone = path.filter(|_| call.use_kind == wire::USE_UNLINK);
         let created = gone.and_then(|path| self.uses.take_created(path, call.time_ns));
         let row = self.uses.row(call.pid, path, call.time_ns);
         row.files = path.map(|_| 1);
-        row.unlinks += u64::from(is_unlink);
-        row.renames += u64::from(!is_unlink);
+        row.device = device;
+        count(row, call.use_kind, call.duration_ns);
         if let Some(created_ns) = created {
             row.lifetime_ns = Some(call.time_ns - created_ns);
         }
     }
+}
+
+/// Counts a single call.
+fn count(row: &mut FileActivity, kind: u32, duration_ns: u64) {
+    row.unlinks += u64::from(kind == wire::USE_UNLINK);
+    row.renames += u64::from(kind == wire::USE_RENAME);
+    row.timed_calls += u64::from(duration_ns > 0);
+    row.other_ns += duration_ns;
 }
 
 fn counts_of(used: &wire_use) -> Counts {

@@ -191,6 +191,10 @@ impl<P: Pass> Cutter<P> {
             let own = batch.wait_requests.iter().filter(|link| waits.contains(&link.wait_id));
             cut.entry(number).or_default().wait_requests.extend(own.cloned());
         }
+        for file in &batch.files {
+            let number = self.number_of(Some(file.start_ns));
+            cut.entry(number).or_default().files.push(file.clone());
+        }
         for sample in &batch.samples {
             let number = self.number_of(Some(sample.time_ns));
             cut.entry(number).or_default().samples.push(sample.clone());

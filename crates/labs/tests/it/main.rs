@@ -18,6 +18,7 @@ mod blktrace_live;
 mod cached;
 mod chains;
 mod direct;
+mod files;
 mod hung;
 mod labs;
 mod locate;
@@ -42,6 +43,7 @@ fn main() {
         hung::tests(),
         totals::tests(),
         waits::tests(),
+        files::tests(),
         chains::tests(),
         bad_captures::tests(),
         bad_input::tests(),

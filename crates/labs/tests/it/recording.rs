@@ -1,8 +1,8 @@
 //! A recording read back, and what holds for every recording.
 
 use iowhy_core::model::{
-    Environment, Name, Names, Operation, Origin, Request, RequestPart, Stack, Status, Wait,
-    WaitChain,
+    Environment, FileActivity, Name, Names, Operation, Origin, Request, RequestPart, Stack, Status,
+    Wait, WaitChain,
 };
 use iowhy_core::recording::Reader;
 use iowhy_core::source::{Batch, Progress, Source};
@@ -22,6 +22,7 @@ pub struct Recording {
     pub requests: Vec<Request>,
     pub parts: Vec<RequestPart>,
     pub waits: Vec<Wait>,
+    pub files: Vec<FileActivity>,
     pub chains: Vec<WaitChain>,
     pub stacks: Vec<Stack>,
     names: Names,
@@ -42,6 +43,7 @@ impl Recording {
             requests: batch.requests,
             parts: batch.parts,
             waits: batch.waits,
+            files: batch.files,
             chains: batch.wait_chains,
             stacks: batch.stacks,
             names,

@@ -4,6 +4,7 @@
  * of io_uring when they complete, and page faults on mapped files. Every system call of the machine
  * comes by here, so what has nothing to do with files leaves at once.
  */
+#include "aio.bpf.h"
 #include "path.bpf.h"
 
 #define STARTS 65536
@@ -25,14 +26,6 @@ struct {
 	__type(key, u32);
 	__type(value, struct starts);
 } starts SEC(".maps");
-
-/* System calls of this CPU so far: user space watches how fast they come. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, u64);
-} calls_made SEC(".maps");
 
 static __always_inline struct start *start_of(u32 tid)
 {
@@ -66,61 +59,61 @@ static __always_inline u64 duration_of(u32 tid, u32 number)
 }
 
 /* A call that names a file: an open that worked is the file's, all else its directory's. */
-static __noinline void on_path(struct task_struct *task, struct naming *naming,
-			       struct outcome *outcome)
+static __noinline void on_path(struct wire_slots *own, struct task_struct *task,
+			       struct naming *naming, struct outcome *outcome)
 {
 	bool opened = naming->kind == USE_OPEN && outcome->result >= 0;
 	struct file *file = NULL;
 	struct dentry *base;
 	struct wire_call *call;
+	bool sent;
 
 	if (opened) {
 		file = file_of(task, outcome->result);
 		if (!file)
 			return;
-		charge_open(use_of_file(file, task, ROOM_SUBMIT), file, outcome);
+		charge_open(slot_of_file(own, file, task), file, outcome);
 		if (!settings.each_open)
 			return;
 	}
 	call = read_call(naming, task, &base);
 	if (!call)
 		return;
-	call->place = 0;
 	/* With an empty path the call is about the descriptor. */
 	if (!call->bytes && !opened) {
 		file = file_of(task, naming->directory);
-		charge(use_of_file(file, task, ROOM_SUBMIT), naming->kind, outcome);
+		charge(slot_of_file(own, file, task), naming->kind, outcome);
 		return;
 	}
-	if (!opened && !naming->second && is_on_watched_device(READ(base, d_inode)))
-		charge(use_of_place(call, base, task), naming->kind, outcome);
 	call->inode.address = 0;
 	if (opened)
 		identify(READ(file, f_inode), &call->inode);
-	if (is_sent(naming->kind, outcome->result))
-		send_call(call, base, naming, outcome);
+	sent = is_sent(naming->kind, outcome->result) && send_call(call, base, naming, outcome);
+	/*
+	 * What is told by itself is not in the sums, but for opens. On which device it is, only the
+	 * path tells: user space leaves out what nobody asked for.
+	 */
+	if (!opened && !naming->second && (!sent || naming->kind == USE_OPEN))
+		charge(slot_of_path(own, call, base, task), naming->kind, outcome);
 }
 
-static __always_inline void on_descriptor(struct task_struct *task, u32 kind, u64 descriptor,
-					  struct outcome *outcome)
-{
-	charge(use_of_file(file_of(task, descriptor), task, ROOM_SUBMIT), kind, outcome);
-}
-
-static __always_inline void on_shape(struct task_struct *task, struct pt_regs *regs, u32 use,
-				     struct outcome *outcome)
+static __always_inline void on_shape(struct wire_slots *own, struct task_struct *task,
+				     struct pt_regs *regs, u32 use, struct outcome *outcome)
 {
 	struct naming naming = { .kind = use & ~SHAPE_MASK, .directory = AT_FDCWD };
 	u64 first = argument_of(regs, 0);
 
 	switch (use & SHAPE_MASK) {
 	case SHAPE_SEND:
-		on_descriptor(task, USE_WRITE, first, outcome);
-		on_descriptor(task, USE_READ, argument_of(regs, 1), outcome);
+		on_descriptor(own, task, USE_WRITE, first, outcome);
+		on_descriptor(own, task, USE_READ, argument_of(regs, 1), outcome);
 		return;
 	case SHAPE_COPY:
-		on_descriptor(task, USE_READ, first, outcome);
-		on_descriptor(task, USE_WRITE, argument_of(regs, 2), outcome);
+		on_descriptor(own, task, USE_READ, first, outcome);
+		on_descriptor(own, task, USE_WRITE, argument_of(regs, 2), outcome);
+		return;
+	case SHAPE_SUBMIT:
+		on_submit(argument_of(regs, 2), outcome->result);
 		return;
 	case SHAPE_PATH:
 	case SHAPE_TWO_PATHS:
@@ -130,7 +123,7 @@ static __always_inline void on_shape(struct task_struct *task, struct pt_regs *r
 		naming.directory = first;
 		naming.text = argument_of(regs, 1);
 	}
-	on_path(task, &naming, outcome);
+	on_path(own, task, &naming, outcome);
 	naming.second = 1;
 	switch (use & SHAPE_MASK) {
 	case SHAPE_TWO_PATHS:
@@ -143,23 +136,22 @@ static __always_inline void on_shape(struct task_struct *task, struct pt_regs *r
 	default:
 		return;
 	}
-	on_path(task, &naming, outcome);
+	on_path(own, task, &naming, outcome);
 }
 
 SEC("tp_btf/sys_exit")
 int on_call(u64 *ctx)
 {
 	struct pt_regs *regs = (struct pt_regs *)ctx[0];
-	u64 number = (u32)system_call_of(regs);
-	u32 zero = 0;
-	u32 use = use_of_call(number);
 	struct outcome outcome = { .result = ctx[1] };
+	struct wire_slots *own = own_slots();
 	struct task_struct *task;
-	u64 *made;
+	u64 number = system_call_left(regs);
+	u32 use = use_of_call(number);
 
-	made = bpf_map_lookup_elem(&calls_made, &zero);
-	if (made)
-		*made += 1;
+	if (!own)
+		return 0;
+	own->calls_made += 1;
 	if (!use)
 		return 0;
 	task = bpf_get_current_task_btf();
@@ -169,9 +161,9 @@ int on_call(u64 *ctx)
 	}
 	outcome.duration_ns = duration_of(task->pid, number);
 	if (!(use & SHAPE_MASK))
-		on_descriptor(task, use, argument_of(regs, 0), &outcome);
+		on_descriptor(own, task, use, argument_of(regs, 0), &outcome);
 	else
-		on_shape(task, regs, use, &outcome);
+		on_shape(own, task, regs, use, &outcome);
 	return 0;
 }
 
@@ -194,13 +186,21 @@ int on_call_begins(u64 *ctx)
 	return 0;
 }
 
+static __always_inline s64 uring_result(u64 *ctx)
+{
+	if (settings.uring_result == URING_CQE)
+		return READ((struct io_uring_cqe *)ctx[2], res);
+	return (s32)ARGUMENT(ctx, 3);
+}
+
 SEC("tp_btf/io_uring_complete")
 int on_uring_complete(u64 *ctx)
 {
 	struct io_kiocb *request = (struct io_kiocb *)ctx[1];
-	struct outcome outcome = {};
 	struct task_struct *task;
+	struct wire_use *use;
 	struct file *file;
+	s64 result;
 	u32 kind;
 
 	if (!request)
@@ -208,31 +208,27 @@ int on_uring_complete(u64 *ctx)
 	kind = settings.uring_uses[READ(request, opcode)];
 	if (!kind)
 		return 0;
-	if (settings.uring_result == URING_CQE)
-		outcome.result = READ((struct io_uring_cqe *)ctx[2], res);
-	else
-		outcome.result = (s32)ARGUMENT(ctx, 3);
 	task = uring_task(request);
-	if (!task)
+	result = uring_result(ctx);
+	file = kind == USE_OPEN ? file_of(task, result) : READ(request, file);
+	if (!task || !file)
 		return 0;
-	if (kind != USE_OPEN) {
-		charge(use_of_file(READ(request, file), task, ROOM_COMPLETE), kind, &outcome);
-		return 0;
+	use = entry_of(READ(file, f_inode), number_of(READ(file, f_path.dentry)), task,
+		       ROOM_COMPLETE);
+	charge_entry(use, kind, result);
+	if (use && kind == USE_OPEN && is_created(file)) {
+		__sync_fetch_and_add(&use->calls[USE_CREATE], 1);
+		use->created_ns = bpf_ktime_get_ns();
 	}
-	file = outcome.result > 0 ? file_of(task, outcome.result) : NULL;
-	if (file)
-		charge_open(use_of_file(file, task, ROOM_COMPLETE), file, &outcome);
 	return 0;
 }
 
 static __always_inline int on_fault(struct address_space *mapping, u64 pages)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct outcome outcome = {};
-	struct wire_use *use;
+	struct wire_use *use = entry_of(READ(mapping, host), 0, task, ROOM_DIRTY);
 
-	use = use_of(READ(mapping, host), 0, task, ROOM_DIRTY);
-	charge(use, USE_FAULT, &outcome);
+	charge_entry(use, USE_FAULT, 0);
 	if (use)
 		__sync_fetch_and_add(&use->fault_bytes, pages << settings.page_shift);
 	return 0;

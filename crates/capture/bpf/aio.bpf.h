@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: (MIT OR Apache-2.0) */
+/*
+ * What io_submit hands over: an array of descriptions in the program's memory. They are counted when
+ * they are submitted, with the bytes that they ask for: their ends tell no file.
+ */
+#ifndef IOWHY_AIO_H
+#define IOWHY_AIO_H
+
+#include "use.bpf.h"
+
+#define MOST_SUBMITTED 64 /* of one call; further ones are counted as not looked at */
+#define MOST_VECTORS   8
+
+/* uapi/linux/aio_abi.h */
+enum iocb_command {
+	IOCB_CMD_PREAD = 0,
+	IOCB_CMD_PWRITE = 1,
+	IOCB_CMD_FSYNC = 2,
+	IOCB_CMD_FDSYNC = 3,
+	IOCB_CMD_PREADV = 7,
+	IOCB_CMD_PWRITEV = 8,
+};
+
+struct aio_control {
+	u64 data;
+	u32 key;
+	u32 flags;
+	u16 command;
+	s16 priority;
+	u32 descriptor;
+	u64 buffer;
+	u64 bytes;
+};
+
+struct vector {
+	u64 base;
+	u64 bytes;
+};
+
+static __always_inline u32 kind_of_command(u32 command)
+{
+	switch (command) {
+	case IOCB_CMD_PREAD:
+	case IOCB_CMD_PREADV:
+		return USE_READ;
+	case IOCB_CMD_PWRITE:
+	case IOCB_CMD_PWRITEV:
+		return USE_WRITE;
+	case IOCB_CMD_FSYNC:
+	case IOCB_CMD_FDSYNC:
+		return USE_FSYNC;
+	}
+	return USE_NONE;
+}
+
+/* The bytes of the first vectors. */
+static __always_inline u64 bytes_of_vectors(u64 first, u64 count)
+{
+	struct vector vector;
+	u64 bytes = 0;
+	u32 i;
+
+	for (i = 0; i < MOST_VECTORS && i < count; i++) {
+		if (bpf_probe_read_user(&vector, sizeof(vector),
+					(void *)(first + i * sizeof(vector))))
+			break;
+		bytes += vector.bytes;
+	}
+	return bytes;
+}
+
+/* A global function, so that the verifier looks at it once and not for each request of a call. */
+__noinline int charge_submitted(u64 place)
+{
+	struct wire_slots *own = own_slots();
+	struct aio_control control = {};
+	struct outcome outcome = {};
+	u64 address = 0;
+	u32 kind;
+
+	if (!own || bpf_probe_read_user(&address, sizeof(address), (void *)place) ||
+	    bpf_probe_read_user(&control, sizeof(control), (void *)address))
+		return 0;
+	kind = kind_of_command(control.command);
+	if (!kind)
+		return 0;
+	outcome.result = control.bytes;
+	if (control.command == IOCB_CMD_PREADV || control.command == IOCB_CMD_PWRITEV)
+		outcome.result = bytes_of_vectors(control.buffer, control.bytes);
+	on_descriptor(own, bpf_get_current_task_btf(), kind, control.descriptor, &outcome);
+	return 0;
+}
+
+static __always_inline void on_submit(u64 first, s64 submitted)
+{
+	u32 i;
+
+	for (i = 0; i < MOST_SUBMITTED && i < submitted; i++)
+		charge_submitted(first + i * sizeof(u64));
+	if (submitted > MOST_SUBMITTED)
+		count(COUNT_SUBMITTED_CUT);
+}
+
+#endif

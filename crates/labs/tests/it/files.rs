@@ -1,0 +1,202 @@
+//! What programs do with files: the counts are those of a workload that is known, whichever way the
+//! kernel is asked.
+
+use crate::recording::Recording;
+use crate::support::{finish, iowhy, labs_program, said, trial, watch};
+use iowhy_core::analysis::files::pattern::without_numbers;
+use iowhy_core::model::FileActivity;
+use iowhy_core::model::file::Counts;
+use iowhy_labs::devices::{Backing, FileSystem, Kind, LoopDevice};
+use iowhy_labs::error::Context;
+use iowhy_labs::fio::{self, Access, Engine, Job};
+use iowhy_labs::scratch::Scratch;
+use iowhy_labs::workload::{TOUCHED, Workload};
+use iowhy_labs::{Error, Result, machine};
+use libtest_mimic::Trial;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+const MIB: u64 = 1 << 20;
+const PAGE: u64 = 4096;
+
+pub fn tests() -> Vec<Trial> {
+    vec![
+        trial("files::every_call_counts_ext4", || touched(Kind::Ext4, 200)),
+        trial("files::every_call_counts_xfs", || touched(Kind::Xfs, 200)),
+        trial("files::very_many_files_are_patterns", || touched(Kind::Ext4, 5000)),
+        trial("files::read_by_system_calls", || read_by(Engine::Psync)),
+        trial("files::read_by_libaio", || read_by(Engine::Libaio)),
+        trial("files::read_by_io_uring", || read_by(Engine::IoUring)),
+        trial("files::read_by_io_uring_workers", || read_by(Engine::IoUringForceAsync)),
+        trial("files::mapped", mapped),
+        trial("files::paths_that_are_hard_to_read", hard_paths),
+        trial("files::too_many_calls_switch_it_off", too_many),
+        trial("files::can_be_left_out", left_out),
+    ]
+}
+
+fn disk(scratch: &Arc<Scratch>, kind: Kind) -> Result<FileSystem> {
+    let device = LoopDevice::new(scratch, Backing::Tmpfs, 512 * MIB)?;
+    FileSystem::new(scratch, device, kind)
+}
+
+/// What the program did with files below `folder`, row by row.
+fn rows_of<'a>(recording: &'a Recording, program: &str, folder: &Path) -> Vec<&'a FileActivity> {
+    let folder = folder.to_str().expect("tests name their files in UTF-8");
+    // Of very many files there are only patterns.
+    let pattern = without_numbers(folder);
+    let is_own = |row: &&FileActivity| {
+        let path = recording.text(row.file);
+        let is_below = path.starts_with(folder) || path.starts_with(&pattern);
+        recording.text(row.process) == program && is_below
+    };
+    recording.files.iter().filter(is_own).collect()
+}
+
+fn sum_of(rows: &[&FileActivity]) -> Counts {
+    let mut sum = Counts::default();
+    rows.iter().for_each(|row| sum.add(&row.counts()));
+    sum
+}
+
+fn touched(kind: Kind, files: u64) -> Result<()> {
+    let scratch = Scratch::new()?;
+    let disk = disk(&scratch, kind)?;
+    let folder = disk.path().join("touched");
+    std::fs::create_dir(&folder).context(|| "make a folder".to_owned())?;
+    let command = Workload::Touch { folder: folder.clone(), files }.command(labs_program());
+    let recording = watch(disk.device(), &scratch.fresh("recording"), &command)?;
+    let rows = rows_of(&recording, "iowhy-labs", &folder);
+    let sum = sum_of(&rows);
+    assert_eq!((sum.creates, sum.opens), (files, files + 1), "{sum:?}");
+    assert_eq!((sum.writes, sum.write_bytes), (3 * files, 3 * files * TOUCHED.0), "{sum:?}");
+    assert_eq!((sum.reads, sum.read_bytes), (2 * files, 2 * files * TOUCHED.1), "{sum:?}");
+    assert_eq!(sum.fsyncs, files.div_ceil(10), "{sum:?}");
+    // Opening a folder to list it asks about it once more.
+    assert!((files..=files + 1).contains(&sum.stats), "{sum:?}");
+    assert_eq!(sum.failures, files, "what is not there: {sum:?}");
+    assert!(sum.scans >= 2, "{sum:?}");
+    assert_eq!((sum.renames, sum.unlinks), (files.div_ceil(2), files), "{sum:?}");
+    assert!(sum.timed_calls > 0 && sum.fsync_ns > 0, "{sum:?}");
+    assert!(recording.files.len() < 10_000, "{} rows", recording.files.len());
+    if files < 1000 {
+        expect_lives(&recording, &rows, files);
+    }
+    Ok(())
+}
+
+/// Each file was made and removed, half of them under another name.
+fn expect_lives(recording: &Recording, rows: &[&FileActivity], files: u64) {
+    let lives: Vec<u64> = rows.iter().filter_map(|row| row.lifetime_ns).collect();
+    assert_eq!(lives.len() as u64, files);
+    assert!(lives.iter().all(|ns| *ns > 0 && *ns < recording.environment.duration_ns()));
+    let removed = rows.iter().filter(|row| row.unlinks > 0);
+    let renamed = removed.filter(|row| recording.text(row.file).ends_with(".new")).count();
+    assert_eq!(renamed as u64, files.div_ceil(2));
+}
+
+/// A prime number of reads gives that many, with their bytes, on the file that was read.
+fn read_by(engine: Engine) -> Result<()> {
+    let scratch = Scratch::new()?;
+    let disk = disk(&scratch, Kind::Ext4)?;
+    let file = fio::prepare(&disk.path().join("data"), 8 * MIB)?;
+    let job = Job::strided(&file, engine, Access::Read, 997, PAGE);
+    let command = job.command(&scratch.fresh("fio.json"))?;
+    let recording = watch(disk.device(), &scratch.fresh("recording"), &command)?;
+    let rows = rows_of(&recording, "fio", &file);
+    let sum = sum_of(&rows);
+    assert_eq!((sum.reads, sum.read_bytes), (997, 997 * PAGE), "{rows:?}");
+    assert!(sum.opens > 0 && sum.writes == 0, "{sum:?}");
+    assert!(rows.iter().all(|row| row.files == Some(1) && row.device.is_some()), "{rows:?}");
+    Ok(())
+}
+
+fn mapped() -> Result<()> {
+    let scratch = Scratch::new()?;
+    let disk = disk(&scratch, Kind::Ext4)?;
+    let file = fio::prepare(&disk.path().join("data"), 8 * MIB)?;
+    disk.remount()?;
+    let job = Job::new(&file, Engine::Mmap, Access::RandomRead, PAGE).with("size", "8M");
+    let command = job.command(&scratch.fresh("fio.json"))?;
+    let recording = watch(disk.device(), &scratch.fresh("recording"), &command)?;
+    if recording.environment.limits.iter().any(|limit| limit.contains("mapped files")) {
+        return Err(Error::Unsupported {
+            what: "tracepoints of page faults on files".to_owned(),
+            hint: "they came with Linux 6.12".to_owned(),
+        });
+    }
+    let sum = sum_of(&rows_of(&recording, "fio", &file));
+    assert!(sum.faults > 0 && sum.fault_bytes >= 8 * MIB, "{sum:?}");
+    assert_eq!(sum.reads, 0, "{sum:?}");
+    Ok(())
+}
+
+/// Relative paths, paths from a folder, a changed root, paths that are too long, odd names.
+fn hard_paths() -> Result<()> {
+    let scratch = Scratch::new()?;
+    let disk = disk(&scratch, Kind::Ext4)?;
+    let script = r#"
+        import os, sys
+        top = sys.argv[1]
+        os.makedirs(top + "/sub/deep")
+        def use(path, **at):
+            os.close(os.open(path, os.O_CREAT | os.O_WRONLY, **at))
+            os.unlink(path, **at)
+        os.chdir(top + "/sub")
+        use("relative")
+        use("./deep/../dots")
+        folder = os.open("deep", os.O_RDONLY)
+        use("from-folder", dir_fd=folder)
+        use(b"odd\x1b[31m\xff\nname")
+        try:
+            os.stat("/" + "x/" * 3000)
+        except OSError:
+            pass
+        os.chroot(top)
+        use("/sub/in-chroot")
+    "#;
+    let script: Vec<&str> = script.lines().map(|line| line.get(8..).unwrap_or("")).collect();
+    let mut command = Command::new("python3");
+    command.args(["-c", &script.join("\n")]).arg(disk.path());
+    let recording = watch(disk.device(), &scratch.fresh("recording"), &command)?;
+    let gone: Vec<PathBuf> = recording
+        .files
+        .iter()
+        .filter(|row| row.lifetime_ns.is_some())
+        .map(|row| PathBuf::from(recording.text(row.file)))
+        .collect();
+    for name in ["relative", "dots", "deep/from-folder", "in-chroot"] {
+        let path = disk.path().join("sub").join(name);
+        assert!(gone.contains(&path), "{} is not among {gone:?}", path.display());
+    }
+    assert_eq!(gone.len(), 5, "{gone:?}");
+    Ok(())
+}
+
+/// Above the rate that is allowed it stops, and says so.
+fn too_many() -> Result<()> {
+    machine::need_bpf()?;
+    let scratch = Scratch::new()?;
+    let output = scratch.path().join("watched");
+    let mut record = iowhy(["record", "--most-calls", "1000", "-o"])?;
+    record.arg(&output).args(["--", "timeout", "4", "dd", "if=/dev/zero", "of=/dev/null", "bs=1"]);
+    let result = finish(record)?;
+    assert!(result.status.success(), "{}", said(&result));
+    let limits = Recording::open(&output)?.environment.limits;
+    assert!(limits.iter().any(|limit| limit.contains("no longer seen")), "{limits:?}");
+    assert!(limits.iter().any(|limit| limit.contains("no longer timed")), "{limits:?}");
+    Ok(())
+}
+
+fn left_out() -> Result<()> {
+    machine::need_bpf()?;
+    let scratch = Scratch::new()?;
+    let output = scratch.path().join("watched");
+    let mut record = iowhy(["record", "--no-files", "-t", "1", "-o"])?;
+    record.arg(&output);
+    let result = finish(record)?;
+    assert!(result.status.success(), "{}", said(&result));
+    assert!(Recording::open(&output)?.files.is_empty());
+    Ok(())
+}
