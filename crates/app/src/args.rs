@@ -57,6 +57,8 @@ pub enum Command {
     Plot(plot::Plot),
     /// Say which file a block of a device belongs to, or where a file is on its device
     Locate(locate::Locate),
+    /// Show what programs do with files, interval by interval (replaces filetop, filelife)
+    Files(interval::Files),
     /// Show devices interval by interval (replaces iostat -x)
     Stat(interval::Stat),
     /// Show how long requests took, as histograms (replaces biolatency, iolatency)

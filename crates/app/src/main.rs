@@ -39,6 +39,7 @@ fn main() -> ExitCode {
         Some(args::Command::Plot(plot)) => commands::plot::run(plot),
         Some(args::Command::Stat(stat)) => commands::views::stat(stat),
         Some(args::Command::Latency(latency)) => commands::views::latency(latency),
+        Some(args::Command::Files(files)) => commands::views::files(files),
         Some(args::Command::Explain(explain)) => commands::explain::run(explain),
         Some(args::Command::Blame(blame)) => commands::blame::run(blame),
         Some(args::Command::Check) => commands::check::run(),

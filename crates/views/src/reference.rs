@@ -3,8 +3,8 @@
 use crate::check::CHECK;
 use crate::table::{Definition, Room};
 use crate::text::{
-    BLAME, CHAINS, CODE_PATHS, CONTAINERS, CULPRITS, DEVICES, FILES, ORIGINS, PROCESSES, STAGES,
-    WAITS,
+    ACTIVITY, BLAME, CHAINS, CODE_PATHS, CONTAINERS, CULPRITS, DEVICES, FILES, FILETOP, ORIGINS,
+    PROCESSES, STAGES, WAITS,
 };
 use std::fmt::Write as _;
 
@@ -28,6 +28,8 @@ pub fn screen() -> String {
     [&PROCESSES, &CONTAINERS, &FILES, &ORIGINS, &CODE_PATHS]
         .into_iter()
         .for_each(|table| describe(&mut page, table));
+    describe(&mut page, &ACTIVITY);
+    describe(&mut page, &FILETOP);
     describe(&mut page, &BLAME);
     describe(&mut page, &CULPRITS);
     describe(&mut page, &CHECK);

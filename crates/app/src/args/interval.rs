@@ -79,6 +79,14 @@ pub struct Stat {
     pub intervals: Intervals,
 }
 
+/// `iowhy files`.
+#[derive(Args, Debug)]
+pub struct Files {
+    /// What to show.
+    #[command(flatten)]
+    pub intervals: Intervals,
+}
+
 /// `iowhy latency`.
 #[derive(Args, Debug)]
 pub struct Latency {

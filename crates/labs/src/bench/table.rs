@@ -71,7 +71,7 @@ fn speeds(page: &mut String, rows: &[Row], speed: Speed, load: &str) -> std::fmt
             100.0 * median(&row.rounds, |figures| figures.busy),
             median(&row.rounds, |figures| figures.watcher),
             median(&row.rounds, |figures| figures.bytes_per_io),
-            if matches!(row.variant, Variant::Iowhy | Variant::Requests) {
+            if matches!(row.variant, Variant::Iowhy | Variant::Requests | Variant::NoFiles) {
                 lost.to_string()
             } else {
                 "–".to_owned()

@@ -29,6 +29,8 @@ pub enum Variant {
     Iowhy,
     /// The same without the waits of threads.
     Requests,
+    /// The same without what programs do with files.
+    NoFiles,
     /// `perf record` of two tracepoints.
     Perf,
     /// A bpftrace one-liner.
@@ -36,14 +38,21 @@ pub enum Variant {
 }
 
 impl Variant {
-    pub const ALL: [Variant; 5] =
-        [Variant::Base, Variant::Iowhy, Variant::Requests, Variant::Perf, Variant::Bpftrace];
+    pub const ALL: [Variant; 6] = [
+        Variant::Base,
+        Variant::Iowhy,
+        Variant::Requests,
+        Variant::NoFiles,
+        Variant::Perf,
+        Variant::Bpftrace,
+    ];
 
     pub fn name(self) -> &'static str {
         match self {
             Variant::Base => "untraced",
             Variant::Iowhy => "iowhy",
             Variant::Requests => "iowhy --no-waits",
+            Variant::NoFiles => "iowhy --no-files",
             Variant::Perf => "perf",
             Variant::Bpftrace => "bpftrace",
         }
@@ -55,6 +64,7 @@ impl Variant {
             Variant::Base => "nothing watches",
             Variant::Iowhy => "`iowhy record`, its defaults, recording on a disk",
             Variant::Requests => "`iowhy record --no-waits`: requests, but not where threads wait",
+            Variant::NoFiles => "`iowhy record --no-files`: no system calls, io_uring or faults",
             Variant::Perf => "`perf record -a -e block:block_rq_issue -e block:block_rq_complete`",
             Variant::Bpftrace => "a bpftrace snoop: one printed line per request",
         }
@@ -64,13 +74,14 @@ impl Variant {
     fn command(self, output: &Path) -> Result<Option<Command>> {
         let mut command = match self {
             Variant::Base => return Ok(None),
-            Variant::Iowhy | Variant::Requests => Command::new(iowhy::binary()?),
+            Variant::Iowhy | Variant::Requests | Variant::NoFiles => Command::new(iowhy::binary()?),
             Variant::Perf => Command::new(command::find("perf")?),
             Variant::Bpftrace => Command::new(command::find("bpftrace")?),
         };
         match self {
             Variant::Base | Variant::Iowhy => command.args(["record", "-o"]).arg(output),
             Variant::Requests => command.args(["record", "--no-waits", "-o"]).arg(output),
+            Variant::NoFiles => command.args(["record", "--no-files", "-o"]).arg(output),
             Variant::Perf => {
                 let events = ["-e", "block:block_rq_issue", "-e", "block:block_rq_complete"];
                 command.args(["record", "-q", "-a"]).args(events).arg("-o").arg(output)
@@ -146,7 +157,7 @@ impl Watcher {
         let about = fs::metadata(&self.output);
         let left = match (self.variant, about) {
             (Variant::Base, _) => Left::default(),
-            (Variant::Iowhy | Variant::Requests, _) => {
+            (Variant::Iowhy | Variant::Requests | Variant::NoFiles, _) => {
                 let weight = Weight::of(&self.output)?;
                 Left { bytes: weight.bytes, lost: weight.lost }
             }

@@ -4,6 +4,7 @@
 //! What does not belong here: when a screen is due, and printing it (the binary), and what its
 //! figures mean together (crate `iowhy-core`).
 
+pub mod files;
 pub mod latency;
 pub mod stat;
 
@@ -17,6 +18,7 @@ use iowhy_core::analysis::intervals::Interval;
 use iowhy_core::model::Environment;
 use serde_json::Value;
 
+pub use files::FILES;
 pub use latency::LATENCY;
 pub use stat::STAT;
 

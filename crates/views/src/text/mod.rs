@@ -4,6 +4,7 @@
 //! Every section is a function from the summary to lines; what a section shows is a
 //! [`Definition`] of columns.
 
+pub(crate) mod activity;
 pub mod blame;
 mod chains;
 mod devices;
@@ -20,6 +21,7 @@ use crate::table::{Definition, Drawn, draw_together, wrap};
 use iowhy_core::analysis::Summary;
 use iowhy_core::diagnosis::Diagnosis;
 
+pub use activity::{ACTIVITY, FILETOP};
 pub use blame::{BLAME, BlameRow, CULPRITS};
 pub use chains::{CHAINS, chains};
 pub use devices::DEVICES;
@@ -41,6 +43,7 @@ pub fn render(summary: &Summary, diagnosis: &Diagnosis, style: &Style) -> String
     stages::section(summary, &mut screen);
     latency::section(summary, &mut screen);
     usage::sections(summary, &mut screen);
+    activity::section(summary, &mut screen);
     paths::section(summary, &mut screen);
     screen.legend();
     screen.text

@@ -1,8 +1,10 @@
 //! Adds up rows of `files` in bounded memory.
 
 use super::pattern;
+use crate::analysis::intervals::Pass;
 use crate::model::file::Counts;
-use crate::model::{FileActivity, Name, Names};
+use crate::model::{Environment, FileActivity, Name, Names};
+use crate::source::Batch;
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 
@@ -160,6 +162,22 @@ impl Tally {
         rest.iter().for_each(|(_, row)| others.counts.add(&row.counts));
         let rows = listed.iter().map(|(key, row)| shown(key, row, names)).collect();
         Some(Activity { total: self.total, rows, others })
+    }
+}
+
+impl Pass for Tally {
+    type Figures = Option<Activity>;
+
+    fn begin(&self, _environment: &Environment) -> Tally {
+        Tally::default()
+    }
+
+    fn add(&mut self, batch: &Batch, names: &Names) {
+        batch.files.iter().for_each(|row| Tally::add(self, row, names));
+    }
+
+    fn finish(self, _environment: &Environment, names: &Names) -> Option<Activity> {
+        self.activity(names)
     }
 }
 

@@ -1,0 +1,181 @@
+//! What processes did with files, whether it reached a device or not.
+
+use super::Screen;
+use super::header::plural;
+use crate::escape::escape;
+use crate::human;
+use crate::style::{Paint, Style};
+use crate::table::{Align, Cell, Column, Definition, Room};
+use iowhy_core::analysis::Summary;
+use iowhy_core::analysis::summary::{Activity, ActivityRow};
+
+/// Rows on the first screen.
+const FEW: usize = 5;
+/// Calls a second below which nothing is shown on the first screen.
+const LEAST_CALLS_PER_S: f64 = 10.0;
+
+/// The few largest users of files, on the first screen.
+pub const ACTIVITY: Definition<ActivityRow> = Definition {
+    title: "FILE CALLS",
+    sentence: "What programs asked of files, by file and process, most time first: calls and bytes as \
+               programs see them, from the page cache or from a device. Files whose paths differ in \
+               a number (N) or a name (*) are one row where they are many.",
+    columns: &[
+        Column { heading: "FILE CALLS", ..FILE },
+        Column { heading: "by", ..COMM },
+        Column { room: Room::Rank(3), ..PID },
+        TIME,
+        CALLS,
+        READ,
+        WRITTEN,
+        FAILED,
+        REMOVED,
+        LIFE,
+    ],
+};
+
+/// `iowhy files`: filetop's columns in its order, then what it lacks.
+pub const FILETOP: Definition<ActivityRow> = Definition {
+    title: "iowhy files",
+    sentence: "What each process did with each file in the interval, most time first: calls and \
+               bytes as programs see them, from the page cache or from a device. Files whose paths \
+               differ in a number (N) or a name (*) are one row where they are many.",
+    columns: &[
+        PID, COMM, READS, WRITES, READ, WRITTEN, OPENS, SYNCS, ASKED, FAILED, FAULTS, REMOVED,
+        LIFE, CALLS, TIME, FILE,
+    ],
+};
+
+const PID: Column<ActivityRow> =
+    number("PID", "", 1, "the process", |row, _| row.pid.to_string().into());
+const COMM: Column<ActivityRow> = Column {
+    align: Align::Left,
+    ..number("COMM", "", 0, "the process's name", |row, style| name(row, style).into())
+};
+const READS: Column<ActivityRow> =
+    number("READS", "calls", 5, "reads, by system calls, libaio and io_uring", |row, _| {
+        count(row.counts.reads)
+    });
+const WRITES: Column<ActivityRow> =
+    number("WRITES", "calls", 5, "writes, by system calls, libaio and io_uring", |row, _| {
+        count(row.counts.writes)
+    });
+const READ: Column<ActivityRow> =
+    number("read", "bytes", 3, "bytes that the reads gave", |row, _| bytes(row.counts.read_bytes));
+const WRITTEN: Column<ActivityRow> =
+    number("written", "bytes", 3, "bytes that were written", |row, _| {
+        bytes(row.counts.write_bytes)
+    });
+const OPENS: Column<ActivityRow> =
+    number("opens", "calls", 6, "opens that worked", |row, _| count(row.counts.opens));
+const SYNCS: Column<ActivityRow> =
+    number("syncs", "calls", 6, "fsync and the like", |row, _| count(row.counts.fsyncs));
+const ASKED: Column<ActivityRow> =
+    number("asked", "calls", 7, "stat, access, readlink, getdents", |row, _| {
+        count(row.counts.stats + row.counts.scans)
+    });
+const FAILED: Column<ActivityRow> =
+    number("failed", "calls", 7, "calls that failed: mostly names that do not exist", |row, _| {
+        count(row.counts.failures)
+    });
+const FAULTS: Column<ActivityRow> =
+    number("faults", "faults", 9, "page faults on mappings of it", |row, _| {
+        count(row.counts.faults)
+    });
+const REMOVED: Column<ActivityRow> =
+    number("removed", "calls", 8, "names removed", |row, _| count(row.counts.unlinks));
+const LIFE: Column<ActivityRow> = number(
+    "life",
+    "time",
+    8,
+    "how long files lived that were made and removed meanwhile, on average",
+    |row, style| {
+        let life = |ns| human::time(ns as f64, style);
+        row.lifetime_ns.map_or_else(|| "-".to_owned(), life).into()
+    },
+);
+const CALLS: Column<ActivityRow> =
+    number("calls", "calls", 2, "all calls, those that failed included", |row, _| {
+        count(row.counts.calls())
+    });
+const TIME: Column<ActivityRow> = Column {
+    legend: "time in calls on files; ~ where only some of them were timed",
+    ..number("time", "time", 1, "time in all the calls", |row, style| {
+        let Some(ns) = row.time_ns else { return "?".to_owned().into() };
+        let about = if row.counts.timed_calls < row.counts.calls() { "~" } else { "" };
+        format!("{about}{}", human::time(ns as f64, style)).into()
+    })
+};
+const FILE: Column<ActivityRow> = Column {
+    heading: "FILE",
+    unit: "",
+    align: Align::Left,
+    room: Room::CutMiddle,
+    sentence: "the path; for many files the pattern, with how many there are",
+    legend: "",
+    value: |row, style| file(row, style).into(),
+};
+
+const fn number(
+    heading: &'static str,
+    unit: &'static str,
+    rank: u8,
+    sentence: &'static str,
+    value: fn(&ActivityRow, &Style) -> Cell,
+) -> Column<ActivityRow> {
+    let room = Room::Rank(rank);
+    Column { heading, unit, align: Align::Right, room, sentence, legend: "", value }
+}
+
+fn count(value: u64) -> Cell {
+    if value == 0 { "-".to_owned().into() } else { human::count(value).into() }
+}
+
+fn bytes(value: u64) -> Cell {
+    if value == 0 { "-".to_owned().into() } else { human::bytes(value as f64).into() }
+}
+
+fn name(row: &ActivityRow, style: &Style) -> String {
+    match &row.process {
+        Some(process) => escape(process, style).into_owned(),
+        None if row.pid == 0 => "(others)".to_owned(),
+        None => "?".to_owned(),
+    }
+}
+
+fn file(row: &ActivityRow, style: &Style) -> String {
+    let Some(path) = &row.file else { return "(path not known)".to_owned() };
+    let path = escape(path, style);
+    match row.files {
+        Some(files) if files > 1 => {
+            format!("{path} {} {}", style.either("×", "x"), human::count(files))
+        }
+        _ => path.into_owned(),
+    }
+}
+
+/// The few largest, where there is anything to speak of.
+pub(super) fn section(summary: &Summary, screen: &mut Screen) {
+    let Some(activity) = &summary.activity else { return };
+    let seconds = summary.watch.duration_ns as f64 / 1e9;
+    if (activity.total.calls() as f64) < LEAST_CALLS_PER_S * seconds {
+        return;
+    }
+    screen.table(&ACTIVITY, activity.rows.get(..FEW).unwrap_or(&activity.rows));
+}
+
+/// All of it, as `iowhy files` shows it.
+pub(crate) fn whole(activity: &Activity, screen: &mut Screen) {
+    let shown = screen.style.rows * 2;
+    let rows = activity.rows.get(..shown).unwrap_or(&activity.rows);
+    screen.table(&FILETOP, rows);
+    let left = activity.others.rows + (activity.rows.len() - rows.len()) as u64;
+    if left > 0 {
+        let total = human::count(activity.total.calls());
+        screen.prose(
+            &format!("{} more; {total} calls in all", plural(left, "row")),
+            2,
+            Paint::Faint,
+        );
+    }
+}
