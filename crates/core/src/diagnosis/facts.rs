@@ -106,9 +106,15 @@ impl<'a> Facts<'a> {
 
     /// Whether so much is missing that figures are too low to be sure of.
     pub fn is_lossy(&self) -> bool {
+        self.lost_share().is_some() || !self.summary.watch.finished
+    }
+
+    /// The share of the requests without a record, where it is worth a word.
+    pub fn lost_share(&self) -> Option<f64> {
         let watch = &self.summary.watch;
-        let all = watch.requests + watch.lost_requests;
-        watch.lost_requests as f64 > LOSSY * all as f64 || !watch.finished
+        let share =
+            watch.lost_requests as f64 / (watch.requests + watch.lost_requests).max(1) as f64;
+        (share > LOSSY).then_some(share)
     }
 
     /// An answer only where waits were recorded.
@@ -133,11 +139,6 @@ impl<'a> Facts<'a> {
             return Err(Missing("kernel stacks are not in the data".to_owned()));
         }
         Ok(())
-    }
-
-    /// An answer only where the use of files was recorded.
-    pub fn need_files(&self) -> Result<(), Missing> {
-        Err(Missing("what programs do with files is not in the data".to_owned()))
     }
 
     /// An answer only where stages are known from queueing on.

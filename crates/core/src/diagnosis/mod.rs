@@ -41,6 +41,8 @@ pub struct Diagnosis {
     pub red_herrings: Vec<String>,
     /// Causes that could not be judged, and why.
     pub not_judged: Vec<NotJudged>,
+    /// Why causes may have been missed, in half a sentence; `None` where nothing speaks for it.
+    pub doubt: Option<String>,
     /// How many causes were judged and are not there.
     pub clear: usize,
 }
@@ -57,7 +59,13 @@ pub struct NotJudged {
 /// Asks every rule.
 pub fn diagnose(summary: &Summary) -> Diagnosis {
     let facts = Facts::new(summary);
-    let mut diagnosis = Diagnosis::default();
+    let lost = facts.lost_share().map(|share| {
+        format!(
+            "{} of the requests have no record, so that a cause may be missed",
+            words::percent(share)
+        )
+    });
+    let mut diagnosis = Diagnosis { doubt: lost, ..Diagnosis::default() };
     for rule in rules::ALL {
         match (rule.judge)(&facts) {
             Verdict::Clear => diagnosis.clear += 1,

@@ -46,16 +46,9 @@ const SYMPTOMS: &[(&str, &[&str])] = &[
     ("noisy-neighbour", &["serial-reads", "device-slow-tail"]),
     (
         "readahead-waste",
-        &[
-            "page-cache-thrash",
-            "major-faults",
-            "serial-reads",
-            "provider-cap",
-            "bulk-scan",
-            "cpu-starvation",
-        ],
+        &["page-cache-thrash", "serial-reads", "provider-cap", "bulk-scan", "cpu-starvation"],
     ),
-    ("page-cache-thrash", &["serial-reads", "major-faults"]),
+    ("page-cache-thrash", &["serial-reads"]),
     ("swap-io", &["major-faults", "serial-reads", "page-cache-thrash", "readahead-waste"]),
     ("metadata-scan", &["serial-reads", "atime-updates", "provider-cap", "device-slow-tail"]),
     (
@@ -87,6 +80,7 @@ const SYMPTOMS: &[(&str, &[&str])] = &[
     ("multipath-failover", &["device-slow-tail", "hung-io"]),
     ("io-uring-punt", &["inode-lock"]),
     ("dm-layer", &["serial-reads", "device-slow-tail"]),
+    ("major-faults", &["readahead-waste", "page-cache-thrash", "serial-reads", "provider-cap"]),
 ];
 
 /// The findings in the order in which to act on them, without those that are symptoms of others.

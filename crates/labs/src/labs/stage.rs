@@ -58,6 +58,7 @@ pub struct Stage {
     load: Vec<Child>,
     later: Vec<(Arc<AtomicBool>, JoinHandle<()>)>,
     keep: Vec<Box<dyn Any>>,
+    changed: Vec<(PathBuf, String)>,
     /// The lab's own directory.
     pub scratch: Arc<Scratch>,
 }
@@ -73,6 +74,7 @@ impl Stage {
             load: Vec::new(),
             later: Vec::new(),
             keep: Vec::new(),
+            changed: Vec::new(),
             scratch: Scratch::new()?,
         })
     }
@@ -166,6 +168,20 @@ impl Stage {
         self.later.push((ended, thread));
     }
 
+    /// Changes a setting below /sys, such as a device's queue's, until the lab ends: a loop device keeps
+    /// its settings for whoever uses it next.
+    pub fn set_file(&mut self, path: PathBuf, value: &str) -> Result<()> {
+        let before = fs::read_to_string(&path).context(|| format!("read {}", path.display()))?;
+        fs::write(&path, value).context(|| format!("write {value} to {}", path.display()))?;
+        self.changed.push((path, before));
+        Ok(())
+    }
+
+    /// The same for a setting of a device's queue.
+    pub fn set(&mut self, device: &dyn BlockDevice, setting: &str, value: &str) -> Result<()> {
+        self.set_file(format!("/sys/block/{}/queue/{setting}", device.name()).into(), value)
+    }
+
     /// The block size, depth and rate that a lab may draw: a number of I/Os a second that people set.
     pub fn round_iops(&mut self) -> u64 {
         self.dice.one(&[150, 200, 250, 300, 400, 500])
@@ -189,6 +205,12 @@ impl Drop for Stage {
         }
         for child in &mut self.load {
             process::wait_or_kill(child, Duration::from_secs(8));
+        }
+        while let Some((path, before)) = self.changed.pop() {
+            // The chosen one stands in brackets.
+            let chosen = before.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+            let value = chosen.map_or(before.trim(), |(value, _)| value);
+            let _the_device_is_gone = fs::write(path, value);
         }
         while let Some(last) = self.keep.pop() {
             drop(last);

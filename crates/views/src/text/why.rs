@@ -120,6 +120,9 @@ fn capitalised(text: &str) -> String {
 }
 
 fn rest(diagnosis: &Diagnosis, shown: usize, screen: &mut Screen) {
+    if let Some(doubt) = &diagnosis.doubt {
+        screen.prose(&format!("! {doubt}"), 2, Paint::Alert);
+    }
     let more = diagnosis.findings.len().saturating_sub(shown);
     let mut text = Vec::new();
     if more > 0 {

@@ -34,7 +34,14 @@ fn judge(facts: &Facts<'_>) -> Judged {
             && Some(group.pid) != scan.subject.pid
             && group.process != scan.subject.process
     });
-    if (others.time_ns as f64) < OTHERS * facts.blocked_ns() as f64 {
+    let share = scan.usage.time_share;
+    // Blame knows the time exactly; else the waits are split as the device's time is.
+    let blamed = facts.summary().blame.as_ref().map(|blame| {
+        let its = blame.culprits.iter().filter(|it| it.pid == scan.subject.pid);
+        its.map(|it| it.time_ns).sum()
+    });
+    let behind_ns: u64 = blamed.unwrap_or((others.time_ns as f64 * share) as u64);
+    if (behind_ns as f64) < OTHERS * facts.blocked_ns() as f64 {
         return Ok(Verdict::Clear);
     }
     let subject = facts::subject_of(name, Some(scan));
@@ -45,9 +52,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
         words::who(&subject),
         words::bytes(read as f64 / facts.seconds()),
     );
-    let share = scan.usage.time_share;
     let flags = words::flags(&subject);
-    Ok(Finding::of_blocked(facts, (others.time_ns as f64 * share) as u64, sentence)
+    Ok(Finding::of_blocked(facts, behind_ns, sentence)
         .about(subject)
         .shown("read by it", read as f64 / facts.seconds(), "bytes/s", format!("iowhy files{flags}"))
         .shown("of all time of the device", share * 100.0, "%", format!("iowhy -d {name}"))

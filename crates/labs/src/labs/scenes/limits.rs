@@ -216,7 +216,7 @@ fn noisy_neighbour(stage: &mut Stage) -> Result<()> {
     let later = hidden.clone();
     let seconds = stage.seconds;
     let mut dice = stage.dice.clone();
-    let at = 3500 + seconds * 100 * stage.dice.between(3, 5);
+    let at = 2500 + seconds * 100 * stage.dice.between(3, 5);
     stage.after(at, move || {
         for _ in 0..seconds * 3 {
             drop(later.iops(dice.between(90, 330)));
@@ -257,7 +257,7 @@ fn hung_io(stage: &mut Stage) -> Result<()> {
 }
 
 /// Now and then all stands still for some hundred milliseconds.
-fn slow_tail(stage: &mut Stage) -> Result<()> {
+pub fn slow_tail(stage: &mut Stage) -> Result<()> {
     let (device, hidden) = stage.hidden(256)?;
     stage.fio(random(&device, Access::RandomRead, 1).with("rate_iops", "300"))?;
     let later = hidden.clone();
@@ -284,18 +284,11 @@ fn paced_reads(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// Writes a setting of a device's queue.
-pub fn set(device: &dyn BlockDevice, setting: &str, value: &str) -> Result<()> {
-    use crate::error::Context;
-    let path = format!("/sys/block/{}/queue/{setting}", device.name());
-    std::fs::write(&path, value).context(|| format!("write {value} to {path}"))
-}
-
 fn tags(stage: &mut Stage, requests: Option<&str>) -> Result<()> {
     let (device, hidden) = stage.hidden(256)?;
     if let Some(requests) = requests {
-        set(&device, "scheduler", "mq-deadline")?;
-        set(&device, "nr_requests", requests)?;
+        stage.set(&device, "scheduler", "mq-deadline")?;
+        stage.set(&device, "nr_requests", requests)?;
     }
     hidden.iops(stage.dice.between(2300, 4700))?;
     let depth = stage.dice.between(28, 48);
@@ -305,11 +298,19 @@ fn tags(stage: &mut Stage, requests: Option<&str>) -> Result<()> {
     Ok(())
 }
 
+/// Readers of different priority that think between reads: bfq keeps the device for the first.
 fn scheduler(stage: &mut Stage, name: &str) -> Result<()> {
     let device = stage.fast(256)?;
-    set(&device, "scheduler", name)?;
-    let depth = stage.dice.between(24, 40);
-    stage.fio(random(&device, Access::RandomRead, depth))?;
+    stage.set(&device, "scheduler", name)?;
+    stage.set(&device, "rotational", "1")?;
+    for priority in ["0", "3", "7"] {
+        let job = random(&device, Access::Read, 1)
+            .with("prioclass", "2")
+            .with("prio", priority)
+            .with("thinktime", stage.dice.between(800, 2000).to_string())
+            .with("numjobs", "2");
+        stage.fio(job)?;
+    }
     stage.keep(device);
     Ok(())
 }
@@ -336,7 +337,7 @@ fn reads(stage: &mut Stage, depth: u64) -> Result<()> {
 fn large_reads(stage: &mut Stage, limit: Option<&str>) -> Result<()> {
     let device = stage.fast(256)?;
     if let Some(limit) = limit {
-        set(&device, "max_sectors_kb", limit)?;
+        stage.set(&device, "max_sectors_kb", limit)?;
     }
     let block = stage.dice.one(&[512 << 10, MIB]);
     let job = Job::new(device.path(), Engine::Psync, Access::Read, block)
@@ -351,7 +352,7 @@ fn large_reads(stage: &mut Stage, limit: Option<&str>) -> Result<()> {
 fn small_writes(stage: &mut Stage, nomerges: Option<&str>) -> Result<()> {
     let device = stage.fast(256)?;
     if let Some(nomerges) = nomerges {
-        set(&device, "nomerges", nomerges)?;
+        stage.set(&device, "nomerges", nomerges)?;
     }
     let job = Job::new(device.path(), Engine::Libaio, Access::Write, 4096)
         .direct()
@@ -367,11 +368,9 @@ fn small_writes(stage: &mut Stage, nomerges: Option<&str>) -> Result<()> {
 /// A program that computes between its reads, with and without a limit of CPU time.
 fn starved(stage: &mut Stage, limited: bool) -> Result<()> {
     let device = stage.fast(256)?;
-    let job = random(&device, Access::RandomRead, 1)
-        .with("thinktime", "100")
-        .with("thinktime_spin", "100");
+    let job = random(&device, Access::RandomRead, 1);
     if limited {
-        let cgroup = Cgroup::cpu(&stage.scratch, stage.dice.between(8, 20))?;
+        let cgroup = Cgroup::cpu(&stage.scratch, stage.dice.between(15, 30))?;
         stage.fio_inside(job, &cgroup)?;
         stage.keep(cgroup);
     } else {

@@ -3,13 +3,17 @@
 use super::stage::Stage;
 use super::{Lab, Sort};
 use crate::Result;
-use crate::devices::{BlockDevice, Cgroup, Kind, Limit};
+use crate::devices::{Backing, BlockDevice, Cgroup, Kind, Limit};
 use crate::fio::{self, Access, Engine, Job};
 
+pub mod caching;
+pub mod cases;
 pub mod controls;
+pub mod journals;
 pub mod limits;
 
 /// Every scenario.
-pub const ALL: &[&[Lab]] = &[limits::LABS, controls::LABS];
+pub const ALL: &[&[Lab]] =
+    &[cases::LABS, limits::LABS, caching::LABS, journals::LABS, controls::LABS];
 
 const MIB: u64 = 1 << 20;

@@ -1,0 +1,313 @@
+//! Journals, syncs, locks and logs.
+
+use super::*;
+
+/// The labs.
+pub const LABS: &[Lab] = &[
+    Lab {
+        name: "fsync-heavy",
+        sort: Sort::Cause,
+        causes: &["fsync-heavy"],
+        build: |it| syncing(it, "1"),
+    },
+    Lab {
+        name: "fsync-heavy-near",
+        sort: Sort::NearMiss,
+        causes: &["fsync-heavy"],
+        build: |it| syncing(it, "0"),
+    },
+    Lab {
+        name: "journal-commit",
+        sort: Sort::Cause,
+        causes: &["journal-commit"],
+        build: |it| commits(it, true),
+    },
+    Lab {
+        name: "journal-commit-near",
+        sort: Sort::NearMiss,
+        causes: &["journal-commit"],
+        build: |it| commits(it, false),
+    },
+    Lab {
+        name: "journal-full",
+        sort: Sort::Cause,
+        causes: &["journal-full"],
+        build: |it| journal(it, "size=4"),
+    },
+    Lab {
+        name: "journal-full-near",
+        sort: Sort::NearMiss,
+        causes: &["journal-full"],
+        build: |it| journal(it, "size=128"),
+    },
+    Lab {
+        name: "wbt-throttle",
+        sort: Sort::Cause,
+        causes: &["wbt-throttle"],
+        build: |it| wbt(it, "300"),
+    },
+    Lab {
+        name: "wbt-throttle-near",
+        sort: Sort::NearMiss,
+        causes: &["wbt-throttle"],
+        build: |it| wbt(it, "0"),
+    },
+    Lab {
+        name: "inode-lock",
+        sort: Sort::Cause,
+        causes: &["inode-lock"],
+        build: |it| appending(it, true),
+    },
+    Lab {
+        name: "inode-lock-near",
+        sort: Sort::NearMiss,
+        causes: &["inode-lock"],
+        build: |it| appending(it, false),
+    },
+    Lab {
+        name: "sync-storm",
+        sort: Sort::Cause,
+        causes: &["sync-storm"],
+        build: |it| syncfs(it, true),
+    },
+    Lab {
+        name: "sync-storm-near",
+        sort: Sort::NearMiss,
+        causes: &["sync-storm"],
+        build: |it| syncfs(it, false),
+    },
+    Lab {
+        name: "log-flood",
+        sort: Sort::Cause,
+        causes: &["log-flood"],
+        build: |it| logging(it, 1, "app.log"),
+    },
+    Lab {
+        name: "log-flood-near",
+        sort: Sort::NearMiss,
+        causes: &["log-flood"],
+        build: |it| logging(it, 400, "app.log"),
+    },
+    Lab {
+        name: "atime-updates",
+        sort: Sort::Cause,
+        causes: &["atime-updates"],
+        build: |it| atime(it, "strictatime"),
+    },
+    Lab {
+        name: "atime-updates-near",
+        sort: Sort::NearMiss,
+        causes: &["atime-updates"],
+        build: |it| atime(it, "noatime"),
+    },
+    Lab {
+        name: "discard-storm",
+        sort: Sort::Cause,
+        causes: &["discard-storm"],
+        build: |it| discard(it, "discard"),
+    },
+    Lab {
+        name: "discard-storm-near",
+        sort: Sort::NearMiss,
+        causes: &["discard-storm"],
+        build: |it| discard(it, "nodiscard"),
+    },
+    Lab {
+        name: "lock-behind-io",
+        sort: Sort::Cause,
+        causes: &["lock-behind-io"],
+        build: |it| lock(it, true),
+    },
+    Lab {
+        name: "lock-behind-io-near",
+        sort: Sort::NearMiss,
+        causes: &["lock-behind-io"],
+        build: |it| lock(it, false),
+    },
+    Lab { name: "case-snapshot", sort: Sort::Cause, causes: &["lock-behind-io"], build: snapshot },
+];
+
+fn syncing(stage: &mut Stage, every: &str) -> Result<()> {
+    let (device, hidden) = stage.hidden(512)?;
+    let kind = stage.dice.one(&[Kind::Ext4, Kind::Xfs]);
+    let disk = stage.mounted(device, kind)?;
+    let name = stage.dice.name();
+    let file = fio::prepare(&disk.path().join(name), 32 * MIB)?;
+    hidden.iops(stage.dice.between(700, 1500))?;
+    let job = Job::new(&file, Engine::Psync, Access::Write, 4096)
+        .with("size", (32 * MIB).to_string())
+        .with("fsync", every)
+        .with("rate_iops", "500");
+    stage.fio(job)?;
+    stage.keep(hidden);
+    stage.keep(disk);
+    Ok(())
+}
+
+/// Small changes that are made durable now and then, beside somebody who writes very much, or alone.
+fn commits(stage: &mut Stage, beside: bool) -> Result<()> {
+    let (device, hidden) = stage.hidden(900)?;
+    let disk = stage.mounted(device, Kind::Ext4)?;
+    if beside {
+        hidden.limit("write_bps", stage.dice.between(12, 25) * MIB)?;
+        let program = "import os,sys,time\nn=0\nwhile True:\n n+=1\n p=f'{sys.argv[1]}/bulk{n%3}'\n f=open(p,'wb')\n for _ in range(30): f.write(b'x'*1048576)\n f.close()\n time.sleep(0.3)\n";
+        stage.python(program, &[disk.path()])?;
+    }
+    let program = "import os,sys,time\nfd=os.open(sys.argv[1]+'/small',os.O_CREAT|os.O_WRONLY)\nwhile True:\n os.write(fd,b'x'*100)\n os.fsync(fd)\n time.sleep(0.1)\n";
+    stage.python(program, &[disk.path()])?;
+    stage.keep(hidden);
+    stage.keep(disk);
+    Ok(())
+}
+
+/// Many changes of metadata, with a small or an ordinary journal.
+fn journal(stage: &mut Stage, size: &str) -> Result<()> {
+    let (device, hidden) = stage.hidden(700)?;
+    let disk = crate::devices::FileSystem::with_options(
+        &stage.scratch,
+        device,
+        Kind::Ext4,
+        &["-J", size],
+    )?;
+    hidden.limit("write_bps", stage.dice.between(6, 12) * MIB)?;
+    let program = "import os,sys\nr=sys.argv[1]+'/'+sys.argv[2]\nos.makedirs(r)\nn=0\nwhile True:\n n+=1\n d=f'{r}/d{n}'\n os.mkdir(d)\n for i in range(20): open(f'{d}/f{i}','w').close()\n if n>200:\n  o=f'{r}/d{n-200}'\n  for i in range(20): os.unlink(f'{o}/f{i}')\n  os.rmdir(o)\n";
+    for index in ["a", "b", "c"] {
+        stage.python(program, &[disk.path(), index.as_ref()])?;
+    }
+    stage.keep(hidden);
+    stage.keep(disk);
+    Ok(())
+}
+
+/// A buffered writer beside a reader.
+fn wbt(stage: &mut Stage, target: &str) -> Result<()> {
+    let (device, hidden) = stage.hidden(700)?;
+    stage.set(&device, "wbt_lat_usec", target)?;
+    let disk = stage.mounted(device, Kind::Xfs)?;
+    let table = fio::prepare(&disk.path().join("table"), 100 * MIB)?;
+    hidden.limit("read_iops", stage.dice.between(150, 300))?;
+    hidden.limit("write_iops", stage.dice.between(600, 900))?;
+    stage.fio(
+        Job::new(&table, Engine::Psync, Access::RandomRead, 4096)
+            .direct()
+            .with("size", (100 * MIB).to_string()),
+    )?;
+    let data = fio::prepare(&disk.path().join("data"), 100 * MIB)?;
+    let writer = Job::new(&data, Engine::Psync, Access::RandomWrite, 4096)
+        .with("size", (100 * MIB).to_string())
+        .with("fsync", "256");
+    stage.fio(writer)?;
+    stage.keep(hidden);
+    stage.keep(disk);
+    Ok(())
+}
+
+/// Threads that append to one file, or each to its own.
+fn appending(stage: &mut Stage, one: bool) -> Result<()> {
+    let (device, hidden) = stage.hidden(700)?;
+    let disk = stage.mounted(device, Kind::Ext4)?;
+    hidden.iops(stage.dice.between(300, 600))?;
+    let threads = stage.dice.between(4, 10);
+    let program = format!(
+        "import os,sys,threading\ndef run(n):\n fd=os.open(sys.argv[1]+'/out'+('' if {} else str(n)),os.O_CREAT|os.O_WRONLY|os.O_APPEND|os.O_DIRECT)\n import mmap\n b=mmap.mmap(-1,4096)\n while True: os.write(fd,b)\nfor n in range({threads}): threading.Thread(target=run,args=(n,)).start()\n",
+        if one { "True" } else { "False" }
+    );
+    stage.python(&program, &[disk.path()])?;
+    stage.keep(hidden);
+    stage.keep(disk);
+    Ok(())
+}
+
+fn syncfs(stage: &mut Stage, storm: bool) -> Result<()> {
+    let (device, hidden) = stage.hidden(512)?;
+    let disk = stage.mounted(device, Kind::Ext4)?;
+    hidden.limit("write_iops", stage.dice.between(150, 300))?;
+    let writer = "import os,sys,time,random\nfd=os.open(sys.argv[1]+'/data',os.O_CREAT|os.O_RDWR)\nos.ftruncate(fd,50<<20)\nwhile True:\n for _ in range(20): os.pwrite(fd,b'x'*4096,random.randrange(12000)*4096)\n open(sys.argv[1]+'/f%d'%random.randrange(500),'w').write('x')\n time.sleep(0.05)\n";
+    stage.python(writer, &[disk.path()])?;
+    if storm {
+        let program = "import os,sys,time,ctypes\nl=ctypes.CDLL(None)\nfd=os.open(sys.argv[1],os.O_RDONLY)\nwhile True:\n l.syncfs(fd)\n time.sleep(0.1)\n";
+        stage.python(program, &[disk.path()])?;
+    }
+    stage.keep(hidden);
+    stage.keep(disk);
+    Ok(())
+}
+
+/// A log that is made durable after so many lines.
+fn logging(stage: &mut Stage, lines: u64, name: &str) -> Result<()> {
+    let (device, hidden) = stage.hidden(512)?;
+    let disk = stage.mounted(device, Kind::Ext4)?;
+    let folder = disk.path().join("log");
+    hidden.limit("write_iops", stage.dice.between(400, 800))?;
+    let program = format!(
+        "import os,sys,time\nos.makedirs(sys.argv[1])\nf=open(sys.argv[1]+'/{name}','a')\nn=0\nwhile True:\n n+=1\n f.write('DEBUG request %d took 3 ms and everything is fine so far\\n'%n*8)\n if n%{lines}==0:\n  f.flush();os.fsync(f.fileno())\n if {lines}>1: time.sleep(0.003)\n"
+    );
+    stage.python(&program, &[&folder])?;
+    stage.keep(hidden);
+    stage.keep(disk);
+    Ok(())
+}
+
+/// Many small files are read.
+fn atime(stage: &mut Stage, option: &str) -> Result<()> {
+    let (device, hidden) = stage.hidden(512)?;
+    let disk = stage.mounted(device, Kind::Ext4)?;
+    let make =
+        "import sys\nfor i in range(6000): open(f'{sys.argv[1]}/f{i}','w').write('x'*3000)\n";
+    crate::command::run(
+        "python3",
+        ["-c".as_ref(), std::ffi::OsStr::new(make), disk.path().as_os_str()],
+    )?;
+    disk.remount()?;
+    let options = format!("remount,{option},commit=1");
+    crate::command::run(
+        "mount",
+        ["-o".as_ref(), std::ffi::OsStr::new(&options), disk.path().as_os_str()],
+    )?;
+    hidden.iops(stage.dice.between(300, 600))?;
+    let program = "import os,sys,time\nwhile True:\n for i in range(6000):\n  open(f'{sys.argv[1]}/f{i}').read()\n  time.sleep(0.002)\n";
+    stage.python(program, &[disk.path()])?;
+    stage.keep(hidden);
+    stage.keep(disk);
+    Ok(())
+}
+
+/// Files are written and removed all the time.
+fn discard(stage: &mut Stage, option: &str) -> Result<()> {
+    let device = stage.fast(700)?;
+    let disk = stage.mounted(device, Kind::Ext4)?;
+    let options = format!("remount,{option},commit=1");
+    crate::command::run(
+        "mount",
+        ["-o".as_ref(), std::ffi::OsStr::new(&options), disk.path().as_os_str()],
+    )?;
+    let program = "import os,sys,time\nn=0\nwhile True:\n n+=1\n for i in range(60):\n  p=f'{sys.argv[1]}/t{i}'\n  fd=os.open(p,os.O_CREAT|os.O_WRONLY)\n  os.write(fd,b'x'*(65536*(1+i%5)))\n  if i%20==0: os.fsync(fd)\n  os.close(fd)\n  open(f'{sys.argv[1]}/keep{n}_{i}','w').write('x')\n for i in range(0,60): os.unlink(f'{sys.argv[1]}/t{i}')\n fd=os.open(sys.argv[1],os.O_RDONLY);os.fsync(fd);os.close(fd)\n time.sleep(0.05)\n";
+    stage.python(program, &[disk.path()])?;
+    stage.keep(disk);
+    Ok(())
+}
+
+/// One thread writes and syncs while it holds a lock that forty others want, or after it let go.
+fn lock(stage: &mut Stage, held: bool) -> Result<()> {
+    let (device, hidden) = stage.hidden(700)?;
+    let disk = stage.mounted(device, Kind::Ext4)?;
+    hidden.limit("write_bps", stage.dice.between(10, 20) * MIB)?;
+    let threads = stage.dice.between(20, 40);
+    let program = format!(
+        "import os,sys,time,threading\nl=threading.Lock()\nfd=os.open(sys.argv[1]+'/snapshot',os.O_CREAT|os.O_WRONLY)\ndef save():\n os.lseek(fd,0,0)\n for _ in range(8): os.write(fd,b'x'*1048576)\n os.fsync(fd)\ndef writer():\n while True:\n  if {held}:\n   with l: save()\n  else:\n   with l: pass\n   save()\n  time.sleep(0.05)\ndef worker():\n while True:\n  with l: pass\n  time.sleep(0.01)\nthreading.Thread(target=writer).start()\nfor _ in range({threads}): threading.Thread(target=worker).start()\n",
+        held = if held { "True" } else { "False" }
+    );
+    stage.python(&program, &[disk.path()])?;
+    stage.keep(hidden);
+    stage.keep(disk);
+    Ok(())
+}
+
+/// The same beside a monitor that writes a burst to another volume every second.
+fn snapshot(stage: &mut Stage) -> Result<()> {
+    let other = crate::devices::LoopDevice::new(&stage.scratch, Backing::Tmpfs, 128 * MIB)?;
+    let program = "import os,sys,time\nfd=os.open(sys.argv[1],os.O_WRONLY)\nwhile True:\n os.lseek(fd,0,0)\n for _ in range(200): os.write(fd,b'x'*16384)\n os.fsync(fd)\n time.sleep(1)\n";
+    stage.python(program, &[other.path()])?;
+    stage.keep(other);
+    lock(stage, true)
+}
