@@ -1,6 +1,6 @@
 //! Which finding comes first, and which is only another's symptom.
 
-use super::finding::{Confidence, Finding};
+use super::finding::{Confidence, Finding, Severity};
 use std::cmp::Ordering;
 
 /// Causes and what else shows when they are there: where both are found on the same device, the second
@@ -83,6 +83,9 @@ const SYMPTOMS: &[(&str, &[&str])] = &[
     ("major-faults", &["readahead-waste", "page-cache-thrash", "serial-reads", "provider-cap"]),
 ];
 
+/// What a cause must explain at least of what its symptom does, where it is less severe. Chosen.
+const HALF: f64 = 0.5;
+
 /// The findings in the order in which to act on them, without those that are symptoms of others.
 pub(super) fn rank(mut findings: Vec<Finding>) -> Vec<Finding> {
     findings.sort_by(order);
@@ -118,7 +121,8 @@ fn weight(finding: &Finding) -> f64 {
     finding.impact * trust
 }
 
-/// Whether `symptom` is what `cause` looks like: known to be so, no less severe, the same device.
+/// Whether `symptom` is what `cause` looks like: known to be so, of about the same weight, on the same
+/// device.
 fn explains(cause: &Finding, symptom: &Finding) -> bool {
     let known = SYMPTOMS
         .iter()
@@ -127,7 +131,9 @@ fn explains(cause: &Finding, symptom: &Finding) -> bool {
         (Some(a), Some(b)) => a == b,
         _ => true,
     };
-    known && same && cause.severity >= symptom.severity
+    let weighs = cause.severity >= symptom.severity
+        || (cause.severity > Severity::Info && cause.impact >= HALF * symptom.impact);
+    known && same && weighs
 }
 
 /// Every cause that the table names.

@@ -182,6 +182,17 @@ impl Stage {
         self.set_file(format!("/sys/block/{}/queue/{setting}", device.name()).into(), value)
     }
 
+    /// Lets what is below be as uneven as a disk: from `low` to `high` requests a second, anew every 300 ms.
+    pub fn uneven(&mut self, hidden: &Hidden, low: u64, high: u64) {
+        let (later, mut dice, seconds) = (hidden.clone(), self.dice.clone(), self.seconds);
+        self.after(10, move || {
+            for _ in 0..seconds * 5 {
+                drop(later.iops(dice.between(low, high)));
+                std::thread::sleep(Duration::from_millis(300));
+            }
+        });
+    }
+
     /// The block size, depth and rate that a lab may draw: a number of I/Os a second that people set.
     pub fn round_iops(&mut self) -> u64 {
         self.dice.one(&[150, 200, 250, 300, 400, 500])

@@ -31,20 +31,19 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let name = &device.device;
     let others = facts.waits(|group| {
         group.device.as_deref() == Some(name)
-            && Some(group.pid) != scan.subject.pid
             && group.process != scan.subject.process
     });
     let share = scan.usage.time_share;
     // Blame knows the time exactly; else the waits are split as the device's time is.
     let blamed = facts.summary().blame.as_ref().map(|blame| {
-        let its = blame.culprits.iter().filter(|it| it.pid == scan.subject.pid);
+        let its = blame.culprits.iter().filter(|it| it.process.as_ref() == Some(&scan.subject.process));
         its.map(|it| it.time_ns).sum()
     });
     let behind_ns: u64 = blamed.unwrap_or((others.time_ns as f64 * share) as u64);
     if (behind_ns as f64) < OTHERS * facts.blocked_ns() as f64 {
         return Ok(Verdict::Clear);
     }
-    let subject = facts::subject_of(name, Some(scan));
+    let subject = facts::subject_of(name, Some(&scan));
     let read = scan.usage.directions[Direction::Read].bytes;
     let victim = words::who(&others.subject());
     let sentence = format!(
@@ -63,11 +62,25 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .into())
 }
 
-fn scanner(device: &DeviceSummary) -> Option<&Row<ProcessRow>> {
+/// The largest process of the program that reads most, with what all processes of its name used: a
+/// script starts one for each file.
+fn scanner(device: &DeviceSummary) -> Option<Row<ProcessRow>> {
     let reads = facts::of(device, Direction::Read);
-    let of = |row: &&Row<ProcessRow>| row.usage.directions[Direction::Read].bytes;
-    let top = device.processes.iter().max_by_key(of)?;
+    let bytes = |row: &Row<ProcessRow>| row.usage.directions[Direction::Read].bytes;
+    let of_name = |name: &str| -> Vec<&Row<ProcessRow>> {
+        device.processes.iter().filter(|row| row.subject.process == name).collect()
+    };
+    let together = |row: &&Row<ProcessRow>| -> u64 {
+        of_name(&row.subject.process).into_iter().map(bytes).sum()
+    };
+    let top = device.processes.iter().max_by_key(together)?;
+    let mut all = top.clone();
+    for other in of_name(&top.subject.process) {
+        if other.subject.pid != top.subject.pid {
+            all.usage.add(&other.usage);
+        }
+    }
     let sequential = reads.sequential_share.unwrap_or(0.0) >= SEQUENTIAL;
-    let most = of(&top) as f64 >= SHARE * reads.bytes as f64;
-    (most && sequential && reads.bytes_per_s >= BYTES_PER_S).then_some(top)
+    let most = bytes(&all) as f64 >= SHARE * reads.bytes as f64;
+    (most && sequential && reads.bytes_per_s >= BYTES_PER_S).then_some(all)
 }

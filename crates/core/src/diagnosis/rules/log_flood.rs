@@ -3,6 +3,8 @@
 use super::*;
 use crate::analysis::Direction;
 use crate::analysis::patterns::FilePattern;
+use crate::analysis::summary::DeviceSummary;
+use crate::model::Origin;
 use facts::calls::SYNC_FILE;
 
 /// Who writes logs for others.
@@ -30,7 +32,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let mut most: Option<(&str, &FilePattern, f64)> = None;
     for patterns in &facts.summary().patterns.devices {
         let Some(device) = facts.devices().iter().find(|it| it.device == patterns.device) else { continue };
-        let written = facts::of(device, Direction::Write).bytes.max(1);
+        let written = data_written(device).max(1);
         for file in patterns.access.files.iter().filter(|file| is_log(&file.file) && file.written > 0) {
             let share = file.written as f64 / written as f64;
             if share >= SHARE && most.is_none_or(|(_, _, most)| share > most) {
@@ -44,6 +46,13 @@ fn judge(facts: &Facts<'_>) -> Judged {
         return Ok(Verdict::Clear);
     }
     Ok(finding(facts, device, file, share, rate).into())
+}
+
+/// Bytes written that are not a journal's or the file system's own.
+fn data_written(device: &DeviceSummary) -> u64 {
+    let own = [Origin::Journal, Origin::Metadata];
+    let rows = device.origins.iter().filter(|row| !own.contains(&row.subject.origin));
+    rows.map(|row| row.usage.directions[Direction::Write].bytes).sum()
 }
 
 fn is_log(file: &str) -> bool {
@@ -61,7 +70,7 @@ fn finding(facts: &Facts<'_>, device: &str, file: &FilePattern, share: f64, rate
         ..waited.subject()
     };
     let sentence = format!(
-        "{} floods the log {}: {} of all that is written to {device}",
+        "{} floods the log {}: {} of all data written to {device}",
         words::who(&subject),
         file.file,
         words::percent(share),

@@ -94,13 +94,13 @@ pub const LABS: &[Lab] = &[
         name: "fragmentation",
         sort: Sort::Cause,
         causes: &["fragmentation"],
-        build: |it| pieces(it, 9),
+        build: |it| pieces(it, true),
     },
     Lab {
         name: "fragmentation-near",
         sort: Sort::NearMiss,
         causes: &["fragmentation"],
-        build: |it| pieces(it, 1),
+        build: |it| pieces(it, false),
     },
     Lab {
         name: "direct-buffered-mix",
@@ -244,7 +244,7 @@ fn bulk(stage: &mut Stage, others: bool) -> Result<()> {
     let table = fio::prepare(&disk.path().join("table"), 100 * MIB)?;
     disk.remount()?;
     hidden.limit("read_bps", stage.dice.between(28, 45) * MIB)?;
-    let script = r#"while :; do for f in "$1"/dump*; do dd if="$f" of=/dev/null bs=1M iflag=direct 2>/dev/null & dd if="$f" of=/dev/null bs=1M iflag=nocache 2>/dev/null; wait; done; done"#;
+    let script = r#"cat "$1"/dump* >/dev/null; sleep 60"#;
     stage.shell(script, &[disk.path()])?;
     if others {
         let job = Job::new(&table, Engine::Psync, Access::RandomRead, 8192)
@@ -264,6 +264,7 @@ fn bursts(stage: &mut Stage, bursts: bool) -> Result<()> {
     let table = fio::prepare(&disk.path().join("table"), 100 * MIB)?;
     let log = fio::prepare(&disk.path().join("data"), 100 * MIB)?;
     disk.remount()?;
+    stage.set(disk.device(), "wbt_lat_usec", "0")?;
     hidden.iops(stage.dice.between(500, 800))?;
     let job = Job::new(&table, Engine::Psync, Access::RandomRead, 8192)
         .direct()
@@ -314,21 +315,22 @@ fn twice(stage: &mut Stage, backing: Backing) -> Result<()> {
     Ok(())
 }
 
-/// Files that grew together, so that each lies between the others, are read one after the other.
-fn pieces(stage: &mut Stage, together: u64) -> Result<()> {
-    let (device, hidden) = stage.hidden(900)?;
+/// A file that was written into the holes of a full file system, or into an empty one.
+fn pieces(stage: &mut Stage, full: bool) -> Result<()> {
+    let (device, hidden) = stage.hidden(200)?;
     let disk = stage.mounted(device, Kind::Ext4)?;
-    let make = format!(
-        "import os,sys\nr=sys.argv[1]\nfs=[os.open(f'{{r}}/grown{{i}}',os.O_CREAT|os.O_WRONLY|os.O_DSYNC) for i in range({together})]\nfor k in range(3600//len(fs)):\n for fd in fs: os.write(fd,b'x'*32768)\n"
-    );
-    crate::command::run(
-        "python3",
-        ["-c".as_ref(), std::ffi::OsStr::new(&make), disk.path().as_os_str()],
-    )?;
-    disk.remount()?;
+    let make = "import os,sys\nr=sys.argv[1]\nn=0\ntry:\n while True:\n  open(f'{r}/s{n}','w').write('x'*16000);n+=1\nexcept OSError: pass\n";
+    let holes = "import os,sys,glob\nfor i,p in enumerate(sorted(glob.glob(sys.argv[1]+'/s*'),key=lambda p:int(p.rsplit('s',1)[1]))):\n if i%2: os.unlink(p)\n";
+    let write = "import os,sys\nfd=os.open(sys.argv[1]+'/table',os.O_CREAT|os.O_WRONLY)\nfor _ in range(56): os.write(fd,b'x'*1048576)\nos.fsync(fd)\n";
+    let programs: &[&str] = if full { &[make, holes, write] } else { &[write] };
+    for program in programs {
+        let program = std::ffi::OsStr::new(program);
+        crate::command::run("python3", ["-c".as_ref(), program, disk.path().as_os_str()])?;
+        disk.remount()?;
+    }
     stage.set(disk.device(), "read_ahead_kb", "128")?;
     hidden.iops(stage.dice.between(120, 260))?;
-    stage.shell(r#"cat "$1"/grown* >/dev/null; sleep 60"#, &[disk.path()])?;
+    stage.shell(r#"sleep 1; cat "$1"/table >/dev/null; sleep 60"#, &[disk.path()])?;
     stage.keep(hidden);
     stage.keep(disk);
     Ok(())
@@ -387,7 +389,7 @@ fn phantom_reads(stage: &mut Stage) -> Result<()> {
     hidden.limit("read_bps", stage.dice.between(20, 50) * MIB)?;
     let memory = Cgroup::memory(&stage.scratch, 64 * MIB)?;
     let program = format!(
-        "import mmap,sys,random\nms=[mmap.mmap(open(f'{{sys.argv[1]}}/column{{i}}.d','r+b').fileno(),0) for i in range({files})]\nwhile True:\n m=random.choice(ms)\n o=random.randrange(len(m)-8)\n m[o:o+8]=b'12345678'\n"
+        "import mmap,sys,random\nms=[mmap.mmap(open(f'{{sys.argv[1]}}/column{{i}}.d','r+b').fileno(),0) for i in range({files})]\nwhile True:\n for m in ms:\n  for _ in range(6):\n   o=random.randrange(len(m)-8)\n   m[o:o+8]=b'12345678'\n  m.flush()\n"
     );
     let mut python = std::process::Command::new(crate::command::find("python3")?);
     python.args(["-c", &program]).arg(disk.path());

@@ -185,8 +185,7 @@ fn wbt(stage: &mut Stage, target: &str) -> Result<()> {
     stage.set(&device, "wbt_lat_usec", target)?;
     let disk = stage.mounted(device, Kind::Xfs)?;
     let table = fio::prepare(&disk.path().join("table"), 100 * MIB)?;
-    hidden.limit("read_iops", stage.dice.between(150, 300))?;
-    hidden.limit("write_iops", stage.dice.between(600, 900))?;
+    stage.uneven(&hidden, 200, 500);
     stage.fio(
         Job::new(&table, Engine::Psync, Access::RandomRead, 4096)
             .direct()
@@ -264,27 +263,38 @@ fn atime(stage: &mut Stage, option: &str) -> Result<()> {
         "mount",
         ["-o".as_ref(), std::ffi::OsStr::new(&options), disk.path().as_os_str()],
     )?;
-    hidden.iops(stage.dice.between(300, 600))?;
-    let program = "import os,sys,time\nwhile True:\n for i in range(6000):\n  open(f'{sys.argv[1]}/f{i}').read()\n  time.sleep(0.002)\n";
+    let program = "import os,sys,time\nwhile True:\n for i in range(6000):\n  open(f'{sys.argv[1]}/f{i}').read()\n  time.sleep(0.0005)\n";
     stage.python(program, &[disk.path()])?;
+    // All files are in memory by now: what is left is writing.
+    std::thread::sleep(std::time::Duration::from_secs(6));
+    hidden.limit("write_bps", stage.dice.between(1, 3) * MIB)?;
     stage.keep(hidden);
     stage.keep(disk);
     Ok(())
 }
 
-/// Files are written and removed all the time.
+/// Files that were there for long are removed, a few at a time.
 fn discard(stage: &mut Stage, option: &str) -> Result<()> {
     let device = stage.fast(700)?;
     let disk = stage.mounted(device, Kind::Ext4)?;
+    let make = "import sys\nfor i in range(9000): open(f'{sys.argv[1]}/t{i}','w').write('x'*(40000 if i%2 else 4000))\n";
+    script(make, disk.path())?;
+    disk.remount()?;
     let options = format!("remount,{option},commit=1");
     crate::command::run(
         "mount",
         ["-o".as_ref(), std::ffi::OsStr::new(&options), disk.path().as_os_str()],
     )?;
-    let program = "import os,sys,time\nn=0\nwhile True:\n n+=1\n for i in range(60):\n  p=f'{sys.argv[1]}/t{i}'\n  fd=os.open(p,os.O_CREAT|os.O_WRONLY)\n  os.write(fd,b'x'*(65536*(1+i%5)))\n  if i%20==0: os.fsync(fd)\n  os.close(fd)\n  open(f'{sys.argv[1]}/keep{n}_{i}','w').write('x')\n for i in range(0,60): os.unlink(f'{sys.argv[1]}/t{i}')\n fd=os.open(sys.argv[1],os.O_RDONLY);os.fsync(fd);os.close(fd)\n time.sleep(0.05)\n";
+    let program = "import os,sys,time\nfor n in range(0,8960,40):\n for i in range(n+1,n+40,2): os.unlink(f'{sys.argv[1]}/t{i}')\n fd=os.open(sys.argv[1],os.O_RDONLY);os.fsync(fd);os.close(fd)\n time.sleep(0.04)\ntime.sleep(60)\n";
     stage.python(program, &[disk.path()])?;
     stage.keep(disk);
     Ok(())
+}
+
+/// Runs a Python program to its end.
+fn script(program: &str, folder: &std::path::Path) -> Result<()> {
+    let program = std::ffi::OsStr::new(program);
+    crate::command::run("python3", ["-c".as_ref(), program, folder.as_os_str()]).map(drop)
 }
 
 /// One thread writes and syncs while it holds a lock that forty others want, or after it let go.

@@ -317,17 +317,7 @@ fn scheduler(stage: &mut Stage, name: &str) -> Result<()> {
 
 fn reads(stage: &mut Stage, depth: u64) -> Result<()> {
     let (device, hidden) = stage.hidden(256)?;
-    // Uneven, as a disk is.
-    let mut dice = stage.dice.clone();
-    hidden.iops(dice.between(130, 350))?;
-    let later = hidden.clone();
-    let seconds = stage.seconds;
-    stage.after(100, move || {
-        for _ in 0..seconds * 5 {
-            drop(later.iops(dice.between(130, 350)));
-            std::thread::sleep(std::time::Duration::from_millis(300));
-        }
-    });
+    stage.uneven(&hidden, 130, 350);
     stage.fio(random(&device, Access::RandomRead, depth))?;
     stage.keep(hidden);
     stage.keep(device);
