@@ -11,6 +11,8 @@ pub mod import;
 pub mod interval;
 pub mod locate;
 pub mod plot;
+pub mod probe;
+pub mod snoop;
 pub mod stages;
 
 use clap::{Args, Parser, Subcommand};
@@ -67,6 +69,18 @@ pub enum Command {
     Explain(explain::Explain),
     /// Show who made whom wait, by process, file and origin
     Blame(blame::Blame),
+    /// Show what each process had devices do (replaces pidstat -d, iotop)
+    Proc(interval::Proc),
+    /// Print a line for each request (replaces biosnoop, iosnoop)
+    Snoop(snoop::Snoop),
+    /// Show which functions asked for requests (replaces perf report, biostacks)
+    Stacks(interval::Stacks),
+    /// Show where threads were blocked for storage (replaces offcputime)
+    Waits(interval::Waits),
+    /// Show the page cache, dirty pages and readahead (replaces cachestat, free, vmstat)
+    Cache(interval::Cache),
+    /// Test a device or a file for a few seconds with fio, reading only (replaces dd)
+    Probe(probe::Probe),
     /// Show what this machine lets iowhy see, and what is lost for each thing missing
     Check,
 }
@@ -115,6 +129,9 @@ pub struct Watch {
     /// above a fifth of it calls are not timed
     #[arg(long, value_name = "N", default_value_t = Options::MOST_CALLS)]
     pub most_calls: u64,
+    /// Leave out the counters of the machine, read once a second
+    #[arg(long)]
+    pub no_samples: bool,
     /// What to keep.
     #[command(flatten)]
     pub only: Only,
@@ -199,6 +216,9 @@ pub struct Record {
     /// above a fifth of it calls are not timed
     #[arg(long, value_name = "N", default_value_t = Options::MOST_CALLS)]
     pub most_calls: u64,
+    /// Leave out the counters of the machine, read once a second
+    #[arg(long)]
+    pub no_samples: bool,
     /// What to keep.
     #[command(flatten)]
     pub only: Only,

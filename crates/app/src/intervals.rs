@@ -17,6 +17,8 @@ use std::time::Duration;
 
 /// How long to watch without an interval.
 const WHOLE: Duration = Duration::from_secs(10);
+/// Rows of tables whose length the view does not say.
+const ROWS: usize = 10;
 /// How long after the end of an interval its last rows may stand in a recording.
 const LATE_NS: u64 = 1_000_000_000;
 
@@ -27,16 +29,21 @@ pub fn show<P: Pass>(
     like: impl FnOnce(&Environment) -> P,
     view: &'static View<P::Figures>,
 ) -> Result<(), Failure> {
-    let given = args.given().map_err(|cause| {
-        let hint = "iowhy stat, iowhy stat 1, iowhy stat 1 10, iowhy stat RECORDING 1".to_owned();
-        let message = format!("failed to read the arguments: {cause}");
-        Failure { code: USAGE, ..Failure::new(message, Some(hint)) }
-    })?;
+    let given = given(args)?;
     let printer = Printer::new(args, view);
     match given.paths.is_empty() {
         true => live(args, &given, options, like, printer),
         false => recorded(args, &given, like, printer),
     }
+}
+
+/// What the words of the command line say.
+pub fn given(args: &Intervals) -> Result<Given, Failure> {
+    args.given().map_err(|cause| {
+        let hint = "iowhy stat, iowhy stat 1, iowhy stat 1 10, iowhy stat RECORDING 1".to_owned();
+        let message = format!("failed to read the arguments: {cause}");
+        Failure { code: USAGE, ..Failure::new(message, Some(hint)) }
+    })
 }
 
 /// Intervals on their way to standard output.
@@ -54,7 +61,7 @@ impl<F> Printer<F> {
         let width = if args.wide { usize::MAX / 2 } else { style.width };
         Printer {
             view,
-            style: Style { width, ..style },
+            style: Style { width, rows: ROWS, ..style },
             json: args.json,
             filter: args.only.to_string(),
             answer: Answer::begin(),
@@ -130,12 +137,14 @@ fn live<P: Pass>(
         Ok(Cutting { cutter, printer, environment: now.clone(), seen_ns: 0 })
     })?;
     let Cutting { cutter, mut printer, .. } = watched.sink;
+    let late = cutter.late();
     if watched.failed.is_none() {
         let mut print = |interval| printer.print(interval);
         // Whatever it fails with, the answer's end says it better.
         let _ = cutter.finish(&watched.environment, &watched.names, &mut print);
     }
     printer.answer.finish()?;
+    tell_late(late);
     output::losses(&watched.environment.losses);
     Ok(())
 }
@@ -160,11 +169,20 @@ fn recorded<P: Pass>(
         }
         Ok(!unread && !cutter.is_done())
     })?;
+    let late = cutter.late();
     if !unread {
         let _ = cutter.finish(source.environment(), &names, &mut print);
     }
     printer.answer.finish()?;
+    tell_late(late);
     output::losses(&source.environment().losses);
     iowhy_core::model::filter::silent_waits(silent).iter().for_each(|said| output::note(said));
     Ok(())
+}
+
+/// Says what does not stand in its own interval.
+fn tell_late(late: u64) {
+    if late > 0 {
+        output::note(&format!("{late} rows came after their interval was shown: in the next one"));
+    }
 }

@@ -42,6 +42,12 @@ fn main() -> ExitCode {
         Some(args::Command::Files(files)) => commands::views::files(files),
         Some(args::Command::Explain(explain)) => commands::explain::run(explain),
         Some(args::Command::Blame(blame)) => commands::blame::run(blame),
+        Some(args::Command::Proc(proc)) => commands::views::proc(proc),
+        Some(args::Command::Snoop(snoop)) => commands::snoop::run(snoop),
+        Some(args::Command::Stacks(stacks)) => commands::views::stacks::run(stacks),
+        Some(args::Command::Waits(waits)) => commands::views::waits(waits),
+        Some(args::Command::Cache(cache)) => commands::views::cache(cache),
+        Some(args::Command::Probe(probe)) => commands::probe::run(probe),
         Some(args::Command::Check) => commands::check::run(),
     };
     match result {

@@ -98,7 +98,7 @@ pub fn watch<S: Sink>(
             live.stop("time");
         } else if live.is_empty() {
             told.tell(&live);
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(PAUSE.min(live.idle_for()));
         }
     }
     told.bar.finish_and_clear();

@@ -280,6 +280,14 @@ struct wire_look {
 	unsigned long long at_end; /* 0: add requests that are not known; 1: mark those that are */
 };
 
+/* A request that is under way. */
+struct wire_under_way {
+	unsigned long long queue_ns;
+	unsigned long long issue_ns; /* 0: not issued yet */
+	unsigned int device;
+	unsigned int padding;
+};
+
 /* A file that a process holds open for writing. */
 struct wire_writer {
 	struct wire_inode inode;

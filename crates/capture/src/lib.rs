@@ -12,6 +12,7 @@
 //! | [`uses`] | what programs do with files: which calls, and the tables in the kernel |
 //! | [`decode`] | wire records become the model's nouns |
 //! | [`host`] | devices, mounts, settings, users, as /proc and /sys tell them |
+//! | [`sampler`] | counters of the machine, read once a second |
 //! | [`survey`] | what this machine lets iowhy see |
 //! | [`locate`] | from a block of a device to its file, and back |
 //! | [`live`] | all of it as a [`iowhy_core::source::Source`] |
@@ -27,6 +28,7 @@ pub mod kernel;
 pub mod live;
 pub mod locate;
 pub mod plan;
+pub mod sampler;
 pub mod session;
 pub mod snapshot;
 pub mod standing;

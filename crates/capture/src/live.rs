@@ -8,8 +8,9 @@ use crate::error::Error;
 use crate::host::{devices, mounts::Mounts, own, system};
 use crate::kernel::{self, Facts};
 use crate::plan::{PROBES, Plan, Wishes};
+use crate::sampler::{Sampler, Sampling};
 use crate::session::{END_NOT_SEEN, Session};
-use crate::snapshot::{InFlight, LookedAt, Writers};
+use crate::snapshot::{InFlight, LookedAt, UnderWay, Writers};
 use crate::standing::{self, Standing};
 use crate::symbols::KernelSymbols;
 use crate::uses::Tables;
@@ -45,6 +46,8 @@ impl Options {
     /// What [`Options::most_calls`] is unless somebody says otherwise: each costs about 100 ns,
     /// whatever it does, so this is 4 % of a CPU.
     pub const MOST_CALLS: u64 = 400_000;
+    /// Which counters are read, and how often; none of them without it.
+    pub sampling: Option<Sampling>,
 }
 
 /// A watch that is running, or that has ended and is being read to its end.
@@ -67,6 +70,7 @@ pub struct Live {
     /// What programs do with files, where it is wanted.
     tables: Option<Tables>,
     cpu_before_ns: u64,
+    sampler: Option<Sampler>,
 }
 
 impl Live {
@@ -114,7 +118,9 @@ impl Live {
             .then(|| Tables::begin(&session, environment.start_ns, options.most_calls));
         let asleep = std::mem::take(&mut session.sleepers);
         environment.limits = limits(&plan, &session, &facts, unlisted);
+        let start_ns = environment.start_ns;
         Ok(Live {
+            sampler: options.sampling.map(|sampling| Sampler::new(sampling, start_ns)),
             session,
             decoder,
             environment,
@@ -165,6 +171,11 @@ impl Live {
         self.empty
     }
 
+    /// How long there is nothing to do but read the ring: until counters are to be read.
+    pub fn idle_for(&self) -> std::time::Duration {
+        self.sampler.as_ref().map_or(std::time::Duration::MAX, Sampler::due_in)
+    }
+
     /// Rows of whatever had ended by then, CLOCK_MONOTONIC nanoseconds, have been given.
     pub fn seen_ns(&self) -> u64 {
         // What was done with files is handed over later than what the ring holds.
@@ -199,10 +210,12 @@ impl Live {
         let (decoder, at_end) = (&mut self.decoder, &self.at_end);
         decoder.waits.end_ns = self.environment.end_ns;
         let mut unseen = 0;
+        let mut open = Vec::new();
         self.session.under_way(|record| {
             if at_end.has_ended(record) {
                 unseen += 1;
             } else {
+                open.extend(UnderWay::of(record));
                 decoder.record(record, batch, names);
             }
         });
@@ -215,6 +228,9 @@ impl Live {
             tables.finish(&self.session, |used| decoder.add_use(used, names));
             decoder.begin_uses(names);
             decoder.end_uses(batch, names);
+        }
+        if let Some(sampler) = &mut self.sampler {
+            sampler.look(self.environment.end_ns, &open, batch, names);
         }
         let (place, meaning) = END_NOT_SEEN;
         self.environment.losses.add(place, unseen, meaning, true);
@@ -248,6 +264,10 @@ impl Source for Live {
             self.drain_uses(batch, names);
         }
         if !self.stopped || read == RECORDS_AT_ONCE {
+            // What ended before is to be read before: a recording is cut by the order of rows.
+            if let Some(sampler) = self.sampler.as_mut().filter(|_| self.empty && !self.stopped) {
+                sampler.look_if_due(&self.session, batch, names);
+            }
             return Ok(Progress::More);
         }
         self.finish(batch, names);

@@ -151,6 +151,7 @@ pub const PROBES: &[Probe] = &[
         false,
     ),
     look("look_in_flight", "requests that began before the watch and do not end in it"),
+    look("list_under_way", "the age of what is in flight, while the watch runs"),
     look(
         "list_writers",
         "who has files open for writing whose pages were dirtied before the watch",

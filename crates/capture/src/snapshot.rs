@@ -8,11 +8,11 @@ use crate::host::system;
 use crate::session::Session;
 use crate::wire;
 use iowhy_core::model::environment::Mount;
-use libbpf_rs::{Iter, ProgramInput};
+use libbpf_rs::{Iter, Link, ProgramInput};
 use rustc_hash::FxHashMap;
 use rustix::fs::{Mode, OFlags};
 use std::io::Read;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Inodes whose writers are kept; on a machine with more the hint is missing for the rest.
@@ -168,11 +168,51 @@ pub fn nappers(session: &Session, each: impl FnMut(&[u8])) {
     list(session, "list_nappers", size_of::<wire::wire_napper>(), each);
 }
 
+/// A request that is under way.
+#[derive(Clone, Copy, Debug)]
+pub struct UnderWay {
+    /// The number of its device.
+    pub device: u32,
+    /// When it was queued.
+    pub queue_ns: u64,
+    /// When it was issued to the driver; 0 where it was not.
+    pub issue_ns: u64,
+}
+
+impl UnderWay {
+    /// What a record of a request that is under way tells.
+    pub fn of(record: &[u8]) -> Option<UnderWay> {
+        let (request, _) = wire::wire_request::read_from_prefix(record).ok()?;
+        let wire::wire_request { device, queue_ns, issue_ns, .. } = request;
+        (queue_ns > 0).then_some(UnderWay { device, queue_ns, issue_ns })
+    }
+}
+
+/// The requests that are under way now; none where the kernel cannot list them.
+pub fn under_way(session: &Session) -> Vec<UnderWay> {
+    let mut found = Vec::new();
+    let Some(program) = session.program("list_under_way") else { return found };
+    for map in ["under_way", "overflow"].into_iter().filter_map(|map| session.handle(map)) {
+        let Ok(link) = program.attach_iter(map.as_fd()) else { continue };
+        read_list(&link, size_of::<wire::wire_under_way>(), |record| {
+            let Ok(record) = wire::wire_under_way::read_from_bytes(record) else { return };
+            let wire::wire_under_way { device, queue_ns, issue_ns, .. } = record;
+            found.push(UnderWay { device, queue_ns, issue_ns });
+        });
+    }
+    found
+}
+
 /// Runs a program that lists something, and hands its records to `each`; none where it cannot run.
-fn list(session: &Session, program: &str, size: usize, mut each: impl FnMut(&[u8])) {
+fn list(session: &Session, program: &str, size: usize, each: impl FnMut(&[u8])) {
     let Some(program) = session.program(program) else { return };
-    let Ok(link) = program.attach() else { return };
-    let Ok(mut list) = Iter::new(&link) else { return };
+    if let Ok(link) = program.attach() {
+        read_list(&link, size, each);
+    }
+}
+
+fn read_list(link: &Link, size: usize, mut each: impl FnMut(&[u8])) {
+    let Ok(mut list) = Iter::new(link) else { return };
     let mut bytes = vec![0; 64 * size];
     let mut held = 0;
     while let Ok(read @ 1..) = list.read(&mut bytes[held..]) {

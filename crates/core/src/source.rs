@@ -2,8 +2,8 @@
 //! everything behind it neither knows nor asks where they came from.
 
 use crate::model::{
-    Environment, Event, FileActivity, Names, Process, Request, RequestPart, Sample, Stack, Wait,
-    WaitChain, WaitRequest,
+    Environment, Event, FileActivity, Metric, Names, Process, Request, RequestPart, Sample, Stack,
+    Wait, WaitChain, WaitRequest,
 };
 
 /// Rows that arrived together. What a row refers to (a process, a stack) is in the same batch or
@@ -74,7 +74,8 @@ impl Batch {
     }
 
     /// Keeps only the requests that `filter` keeps, with their parts, the waits and what was done with
-    /// files. Returns how many waits go because they do not tell what the filter asks for.
+    /// files; of samples all but those about all requests. Returns how many waits go because they do
+    /// not tell what the filter asks for.
     pub fn retain(&mut self, filter: &crate::model::Filter, names: &Names) -> u64 {
         if filter.is_empty() {
             return 0;
@@ -89,6 +90,10 @@ impl Batch {
         }
         self.requests = requests;
         self.parts = parts;
+        self.samples.retain(|sample| {
+            let metric = Metric::find(sample.scope, names.get(sample.metric));
+            !metric.is_some_and(Metric::is_of_all_requests)
+        });
         let silent = self.waits.iter().filter(|wait| !filter.can_tell(wait)).count();
         self.retain_waits(filter, names);
         self.files.retain(|file| filter.keeps_file(file, names));

@@ -7,6 +7,8 @@
 //! | [`text`] | the first screen |
 //! | [`interval`] | a screen for each interval: `iowhy stat`, `iowhy latency` … |
 //! | [`json`] | everything, for programs |
+//! | [`flame`] | folded stacks as a flame graph |
+//! | [`probe`] | what a short test of a device showed |
 //! | [`plot`] | latency, offsets and rates as SVG and PNG |
 //! | [`check`] | what this machine lets iowhy see |
 //! | [`style`] | width, colour, character set, and how to choose them |
@@ -20,10 +22,12 @@
 pub mod check;
 pub mod escape;
 pub mod explain;
+pub mod flame;
 pub mod human;
 pub mod interval;
 pub mod json;
 pub mod plot;
+pub mod probe;
 pub mod reference;
 pub mod style;
 pub mod table;

@@ -2,6 +2,7 @@
 
 use super::{Only, Source};
 use clap::{Args, ValueEnum};
+use iowhy_core::formats::collapsed;
 use std::path::PathBuf;
 
 /// `iowhy export`.
@@ -56,6 +57,16 @@ pub enum Weight {
     Requests,
     /// Bytes
     Bytes,
+}
+
+impl From<Weight> for collapsed::Weight {
+    fn from(weight: Weight) -> collapsed::Weight {
+        match weight {
+            Weight::Requests => collapsed::Weight::Requests,
+            Weight::Bytes => collapsed::Weight::Bytes,
+            Weight::Time => collapsed::Weight::Time,
+        }
+    }
 }
 
 fn table(text: &str) -> Result<iowhy_core::formats::csv::Which, String> {

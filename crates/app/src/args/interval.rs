@@ -1,9 +1,11 @@
 //! What every view of intervals takes: `iowhy stat [SOURCE] [INTERVAL [COUNT]]`.
 
 use super::Only;
-use clap::Args;
+use super::export::Weight;
+use clap::{Args, ValueEnum};
 use iowhy_core::analysis::histograms::By;
 use iowhy_core::analysis::intervals::Wanted;
+use iowhy_core::analysis::waits::groups;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -107,6 +109,77 @@ impl Latency {
         let has = |word: &str| self.by.iter().any(|by| by == word);
         By { device: has("device"), flags: has("flags"), process: has("process") }
     }
+}
+
+/// `iowhy proc`.
+#[derive(Args, Debug)]
+pub struct Proc {
+    /// What to show.
+    #[command(flatten)]
+    pub intervals: Intervals,
+}
+
+/// `iowhy cache`.
+#[derive(Args, Debug)]
+pub struct Cache {
+    /// What to show.
+    #[command(flatten)]
+    pub intervals: Intervals,
+}
+
+/// `iowhy waits`.
+#[derive(Args, Debug)]
+pub struct Waits {
+    /// What to show.
+    #[command(flatten)]
+    pub intervals: Intervals,
+    /// What waits are told apart by, beside their class
+    #[arg(long, value_enum, default_value = "class")]
+    pub by: WaitsBy,
+}
+
+/// What waits are told apart by.
+#[derive(ValueEnum, Clone, Copy, Debug)]
+pub enum WaitsBy {
+    /// Nothing else
+    Class,
+    /// The process
+    Process,
+    /// The file of the system call
+    File,
+    /// The kernel's functions
+    Stack,
+}
+
+impl From<WaitsBy> for groups::By {
+    fn from(by: WaitsBy) -> groups::By {
+        match by {
+            WaitsBy::Class => groups::By::Class,
+            WaitsBy::Process => groups::By::Process,
+            WaitsBy::File => groups::By::File,
+            WaitsBy::Stack => groups::By::Stack,
+        }
+    }
+}
+
+/// `iowhy stacks`.
+#[derive(Args, Debug)]
+pub struct Stacks {
+    /// What to show.
+    #[command(flatten)]
+    pub intervals: Intervals,
+    /// Print folded stacks, a line each, of the whole watch or source
+    #[arg(long, conflicts_with = "json")]
+    pub folded: bool,
+    /// Write a flame graph of the whole watch or source
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "folded"])]
+    pub svg: Option<PathBuf>,
+    /// What a stack is weighed by, with --folded and --svg
+    #[arg(long, value_enum, default_value = "time")]
+    pub weight: Weight,
+    /// Stacks taken a second on each CPU
+    #[arg(long, value_name = "N", default_value = "500")]
+    pub stacks: u32,
 }
 
 #[cfg(test)]

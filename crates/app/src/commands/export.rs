@@ -2,11 +2,11 @@
 
 mod captures;
 
-use crate::args::export::{Export, Format, Weight};
+use crate::args::export::{Export, Format};
 use crate::failure::Failure;
 use crate::output;
 use crate::sources;
-use iowhy_core::formats::collapsed::{self, Collapsed};
+use iowhy_core::formats::collapsed::Collapsed;
 use iowhy_core::formats::csv::{Csv, Which};
 use iowhy_core::formats::export::{self, Error, Exported, export};
 use iowhy_core::formats::iolog::{Iolog, Version};
@@ -56,11 +56,7 @@ fn format(args: &Export) -> Option<Box<dyn export::Format>> {
         Format::Iolog => Box::new(Iolog::new(Version::Three)),
         Format::IologV2 => Box::new(Iolog::new(Version::Two)),
         Format::Csv => Box::new(Csv::new(args.table)),
-        Format::Collapsed => Box::new(Collapsed::new(match args.weight {
-            Weight::Requests => collapsed::Weight::Requests,
-            Weight::Bytes => collapsed::Weight::Bytes,
-            Weight::Time => collapsed::Weight::Time,
-        })),
+        Format::Collapsed => Box::new(Collapsed::new(args.weight.into())),
         Format::Blktrace => return None,
     };
     Some(format)

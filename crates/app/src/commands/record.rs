@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::watching::{Sink, Until, Watched, watch};
 use iowhy_capture::live::Options;
+use iowhy_capture::sampler::Sampling;
 use iowhy_core::model::{Environment, Names};
 use iowhy_core::recording::Writer;
 use iowhy_core::source::Batch;
@@ -48,6 +49,7 @@ pub fn run(args: &Record) -> Result<(), Failure> {
         waits: !args.no_waits,
         files: !args.no_files,
         most_calls: args.most_calls,
+        sampling: (!args.no_samples).then(Sampling::default),
     };
     let filter = args.only.filter();
     let written = args.only.to_string();

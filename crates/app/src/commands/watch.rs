@@ -5,6 +5,7 @@ use crate::failure::{Failure, NO_PRIVILEGE};
 use crate::output;
 use crate::watching::{Sink, Until, watch};
 use iowhy_capture::live::Options;
+use iowhy_capture::sampler::Sampling;
 use iowhy_core::analysis::Summarizer;
 use iowhy_core::model::{Environment, Names};
 use iowhy_core::source::Batch;
@@ -26,6 +27,7 @@ pub fn run(args: &Watch, show: &Show) -> Result<(), Failure> {
         waits: !args.no_waits,
         files: !args.no_files,
         most_calls: args.most_calls,
+        sampling: (!args.no_samples).then(Sampling::default),
     };
     let until = Until { time: Some(args.time), command: None };
     let filter = args.only.filter();

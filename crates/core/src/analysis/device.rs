@@ -140,6 +140,9 @@ pub(super) struct DeviceTally {
     pub helpers: u64,
     /// Requests that had begun before the watch.
     pub begun_before: u64,
+    /// Time of those that ended, within the watch, and before it.
+    pub within_ns: u64,
+    pub before_ns: u64,
     directions: ByDirection<DirectionTally>,
     busy: BusyTime,
     latest_end_ns: u64,
@@ -155,15 +158,17 @@ pub(super) struct DeviceTally {
 const GIVEN_UP_NS: u64 = 30_000_000_000;
 
 impl DeviceTally {
-    pub fn new(name: Option<Name>, request: &Request, start_ns: u64) -> DeviceTally {
+    pub fn new(name: Option<Name>, (major, minor): (u32, u32), start_ns: u64) -> DeviceTally {
         DeviceTally {
             name,
             start_ns,
-            major: request.major,
-            minor: request.minor,
+            major,
+            minor,
             lower: 0,
             helpers: 0,
             begun_before: 0,
+            within_ns: 0,
+            before_ns: 0,
             directions: ByDirection::default(),
             busy: BusyTime::default(),
             latest_end_ns: 0,
@@ -204,6 +209,11 @@ impl DeviceTally {
 
     fn add_ended(&mut self, life: &Life, direction: Direction) {
         let ended = life.ended_ns();
+        let (from, start) = (life.queued_ns, self.start_ns);
+        if ended > start {
+            self.within_ns = self.within_ns.saturating_add(ended - from.max(start).min(ended));
+            self.before_ns = self.before_ns.saturating_add(start.saturating_sub(from));
+        }
         let tally = &mut self.directions[direction];
         tally.latest_end_ns = tally.latest_end_ns.max(ended);
         tally.longest_ns = tally.longest_ns.max(life.whole_ns.unwrap_or(0));
@@ -250,6 +260,15 @@ impl DeviceTally {
             self.busy.add(issued, now_ns);
         }
         now_ns
+    }
+
+    /// Takes note of the oldest request that is under way without a row, and of the one that was
+    /// issued first: when it was queued, and issued, and when that was known.
+    pub fn note_under_way(&mut self, queued_ns: u64, issued_ns: Option<u64>, now_ns: u64) {
+        self.oldest_open_ns = Some(self.oldest_open_ns.unwrap_or(u64::MAX).min(queued_ns));
+        if let Some(issued_ns) = issued_ns.filter(|issued| *issued < now_ns) {
+            self.busy.add(issued_ns, now_ns);
+        }
     }
 
     /// Whether so many ends are lost that one more, even of the last requests, is nothing odd.

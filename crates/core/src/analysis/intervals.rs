@@ -1,18 +1,20 @@
 //! A source cut into intervals of equal length, each with figures of its own: what the interval
 //! views show, live and from a recording alike.
 //!
-//! A row belongs to the interval in which it ended, as the kernel's own counters have it. What had
+//! A row belongs to the interval in which it ended, as the kernel's own counters have it; a sample to
+//! the one at whose end it was read, and to the next as its beginning. What had
 //! not ended when the watch did belongs to the last one. The clock is the rows', so that a recording
 //! gives the intervals that a live watch would have given.
 //!
 //! What does not belong here: which figures (see [`Pass`]), and when to look at the clock.
 
 use super::life::Life;
+use super::readings::Readings;
 use super::summarizer::Summarizer;
 use super::summary::Summary;
-use crate::model::{Environment, Names, Request, Status};
+use crate::model::{Environment, Names, Request, Status, WaitRequest};
 use crate::source::Batch;
-use rustc_hash::FxHashSet;
+use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
 /// One pass from batches to figures. A view of intervals makes one for each interval.
@@ -48,6 +50,10 @@ impl Pass for Summarizer {
 
 /// Intervals that may be open at once; when a recording opens more, the oldest is closed.
 const MOST_OPEN: usize = 256;
+/// Waits whose requests are kept until they come.
+const MOST_LINKED: usize = 1 << 18;
+/// How late the samples of the end of an interval may have been read, nanoseconds.
+const MOST_LATE_NS: u64 = 500_000_000;
 /// A last interval that is shorter than this share of the others is part of the one before it.
 const LEAST_SHARE: f64 = 0.1;
 
@@ -84,6 +90,9 @@ pub struct Cutter<P> {
     open: BTreeMap<u64, P>,
     /// Processes and stacks that rows of later intervals may refer to.
     known: Batch,
+    readings: Readings,
+    /// What waits waited for that have not come yet.
+    links: FxHashMap<u64, Vec<WaitRequest>>,
     latest_ns: u64,
     late: u64,
 }
@@ -99,6 +108,8 @@ impl<P: Pass> Cutter<P> {
             next: 0,
             open: BTreeMap::new(),
             known: Batch::default(),
+            readings: Readings::default(),
+            links: FxHashMap::default(),
             latest_ns: 0,
             late: 0,
         };
@@ -146,6 +157,10 @@ impl<P: Pass> Cutter<P> {
             }
             self.pass(number, environment, names).add(&part, names);
         }
+        if self.links.len() > MOST_LINKED {
+            // Their waits were filtered away.
+            self.links.clear();
+        }
     }
 
     /// Keeps what later rows refer to, and tells it to the intervals that are open.
@@ -181,15 +196,19 @@ impl<P: Pass> Cutter<P> {
             to.requests.push(request.clone());
             to.parts.extend_from_slice(parts);
         }
-        let mut links: BTreeMap<u64, FxHashSet<u64>> = BTreeMap::new();
+        // A recording gives them before their waits.
+        for link in &batch.wait_requests {
+            self.links.entry(link.wait_id).or_default().push(link.clone());
+        }
         for wait in &batch.waits {
             let number = self.number_of(Some(wait.start_ns.saturating_add(wait.duration_ns)));
-            cut.entry(number).or_default().waits.push(wait.clone());
-            links.entry(number).or_default().insert(wait.wait_id);
+            let to = cut.entry(number).or_default();
+            to.wait_requests.extend(self.links.remove(&wait.wait_id).unwrap_or_default());
+            to.waits.push(wait.clone());
         }
-        for (number, waits) in links {
-            let own = batch.wait_requests.iter().filter(|link| waits.contains(&link.wait_id));
-            cut.entry(number).or_default().wait_requests.extend(own.cloned());
+        for chain in &batch.wait_chains {
+            let number = self.number_of(Some(chain.start_ns.saturating_add(chain.duration_ns)));
+            cut.entry(number).or_default().wait_chains.push(chain.clone());
         }
         for file in &batch.files {
             let number = self.number_of(Some(file.start_ns));
@@ -198,7 +217,13 @@ impl<P: Pass> Cutter<P> {
         for sample in &batch.samples {
             let number = self.number_of(Some(sample.time_ns));
             cut.entry(number).or_default().samples.push(sample.clone());
+            // What was begun in an interval that is over was told when it ended.
+            let number = self.at(file.start_ns).min(self.last.unwrap_or(u64::MAX)).max(self.next);
+            cut.entry(number).or_default().files.push(file.clone());
         }
+        self.readings.add(&batch.samples);
+        let read_ns = batch.samples.iter().map(|sample| sample.time_ns).max();
+        self.latest_ns = self.latest_ns.max(read_ns.unwrap_or(0));
         for event in &batch.events {
             let number = self.number_of(Some(event.time_ns));
             cut.entry(number).or_default().events.push(event.clone());
@@ -267,8 +292,14 @@ impl<P: Pass> Cutter<P> {
 
     fn close(&mut self, environment: &Environment, names: &Names) -> Interval<P::Figures> {
         let number = self.next;
-        self.pass(number, environment, names);
-        let window = self.window(number, environment);
+        let mut window = self.window(number, environment);
+        let until_ns = match self.last == Some(number) {
+            true => u64::MAX,
+            // What is read at the end of an interval is read a little later.
+            false => window.end_ns.saturating_add((window.duration_ns() / 2).min(MOST_LATE_NS)),
+        };
+        let samples = self.readings.until(until_ns, &mut window, names);
+        self.pass(number, environment, names).add(&samples, names);
         let pass = self.open.remove(&number).unwrap_or_else(|| self.like.begin(&window));
         self.next += 1;
         Interval { number, figures: pass.finish(&window, names), environment: window }

@@ -8,25 +8,29 @@
 //! | [`intervals`] | the same figures for each interval of a source |
 //! | [`histograms`] | how long requests took, by device, flags and process |
 //! | [`latency`], [`bins`] | mergeable histograms; the same as coarse as a screen needs them |
+//! | [`samples`] | counters and gauges over time |
 //! | [`plots`] | what is drawn: by latency, by time, by place on the device |
 //! | [`patterns`] | how a load behaves, for the diagnosis |
 //! | `life` | what the columns of one record say about its times |
 //! | `device`, `busy`, `streams` | one device's sums, its busy time, its sequential share |
+//! | [`activity`], [`cache`] | what each process did; the page cache |
 //! | [`stages`] | captures of single events: their stages, and btt's figures |
 //! | [`waits`] | where threads waited: classes of kernel functions, and the ledger |
 //! | `blame` | who made whom wait |
 //! | [`files`] | what processes did with files, folded into patterns |
 //! | `attribution`, `bounded`, `stacks` | who is charged, in how much memory |
-//! | `report`, `rows`, `tables`, `counters`, `settings` | from sums to the summary |
+//! | `readings`, `report`, `rows`, `tables`, `counters`, `settings` | from sums to the summary |
 //!
 //! What does not belong here: naming causes, and how anything looks.
 
+pub mod activity;
 mod attribution;
 pub mod axes;
 pub mod bins;
 mod blame;
 mod bounded;
 mod busy;
+pub mod cache;
 mod counters;
 mod device;
 pub mod files;
@@ -36,8 +40,10 @@ pub mod latency;
 pub(crate) mod life;
 pub mod patterns;
 pub mod plots;
+mod readings;
 mod report;
 mod rows;
+pub mod samples;
 mod settings;
 mod stacks;
 pub mod stages;

@@ -13,7 +13,7 @@ use super::summary::{
 };
 use super::tables::{Whole, fold, sum};
 use crate::model::environment::Device;
-use crate::model::{Environment, Names};
+use crate::model::{Environment, Metric, Names};
 
 /// The summary of `all`.
 pub(super) fn summary(
@@ -33,6 +33,7 @@ pub(super) fn summary(
         chains: all.chains.chains(names),
         blame: None,
         activity: all.files.activity(names),
+        samples: all.samples.series(window, names),
         devices,
         idle_devices,
         processes: rows.processes(),
@@ -173,7 +174,7 @@ impl Report<'_> {
             minor: tally.minor,
             directions: tally.directions(self.window),
             aqu_sz: tally.aqu_sz(self.window),
-            in_flight_mean: self.window.share(time_of(&origins)).unwrap_or(0.0),
+            in_flight_mean: self.in_flight_mean(tally, time_of(&origins)),
             util_share: tally.util_share(self.window),
             busy_depth_mean: tally.busy_depth_mean(),
             begun_before_requests: tally.begun_before,
@@ -192,6 +193,19 @@ impl Report<'_> {
             processes: rows.processes_of(index, DEVICE_ROWS),
             ..described
         }
+    }
+
+    /// Requests in flight on average: their time within the watch by its length. What is under way
+    /// and has no row yet is known by its age at both ends, where there are samples of it.
+    fn in_flight_mean(&self, tally: &DeviceTally, time_ns: u64) -> f64 {
+        let grown = tally.name.and_then(|it| self.all.samples.change(Metric::UnderWayAge, it));
+        let time_ns = match grown {
+            Some(grown) => {
+                (tally.within_ns as f64 + tally.before_ns as f64 + grown).max(0.0) as u64
+            }
+            None => time_ns,
+        };
+        self.window.share(time_ns).unwrap_or(0.0)
     }
 
     /// A device as the environment describes it, without requests.

@@ -9,11 +9,14 @@ use super::files;
 use super::life::{Life, Stand};
 use super::patterns;
 use super::report;
+use super::samples::SampleTally;
 use super::streams::{GroupKey, Streams, Subject};
 use super::summary::Summary;
 use super::waits::chains;
 use super::waits::ledger::Tally;
-use crate::model::{Environment, Name, Names, Operation, Origin, Request, RequestPart, WaitClass};
+use crate::model::{
+    Environment, Metric, Name, Names, Operation, Origin, Request, RequestPart, WaitClass,
+};
 use crate::source::Batch;
 use rustc_hash::FxHashMap;
 
@@ -37,6 +40,7 @@ pub struct Summarizer {
     pub(super) blame: Blame,
     pub(super) files: files::Tally,
     pub(super) patterns: patterns::Tally,
+    pub(super) samples: SampleTally,
     /// Numbers the requests in the order in which they are charged.
     sequence: u64,
     /// When the watch began, or 0 where its source knows only at the end.
@@ -61,6 +65,7 @@ impl Summarizer {
             blame: Blame::default(),
             files: files::Tally::default(),
             patterns: patterns::Tally::default(),
+            samples: SampleTally::default(),
             sequence: 0,
             start_ns: environment.start_ns,
             latest_ns: 0,
@@ -83,6 +88,7 @@ impl Summarizer {
             self.waits.add(wait);
             self.patterns.wait(wait, &self.charged.stacks);
         }
+        self.samples.add(batch, names);
         for (request, parts) in batch.requests_with_parts() {
             self.add_request(request, parts, names);
         }
@@ -188,26 +194,26 @@ impl Summarizer {
     fn device(&mut self, request: &Request) -> u16 {
         match self.latest_device {
             Some((name, slot)) if name == request.device => slot,
-            _ => self.find_device(request),
+            _ => self.find_device(request.device, (request.major, request.minor)),
         }
     }
 
-    fn find_device(&mut self, request: &Request) -> u16 {
-        let known = self.index.get(&request.device).copied();
-        let slot = known.unwrap_or_else(|| self.first_sight(request));
-        self.latest_device = Some((request.device, slot));
+    fn find_device(&mut self, device: Name, number: (u32, u32)) -> u16 {
+        let known = self.index.get(&device).copied();
+        let slot = known.unwrap_or_else(|| self.first_sight(device, number));
+        self.latest_device = Some((device, slot));
         slot
     }
 
-    fn first_sight(&mut self, request: &Request) -> u16 {
+    fn first_sight(&mut self, device: Name, number: (u32, u32)) -> u16 {
         if self.devices.len() > MAX_DEVICES {
             return MAX_DEVICES as u16;
         }
         let slot = self.devices.len();
-        let name = (slot < MAX_DEVICES).then_some(request.device);
-        self.devices.push(DeviceTally::new(name, request, self.start_ns));
+        let name = (slot < MAX_DEVICES).then_some(device);
+        self.devices.push(DeviceTally::new(name, number, self.start_ns));
         if name.is_some() {
-            self.index.insert(request.device, slot as u16);
+            self.index.insert(device, slot as u16);
         }
         slot as u16
     }
@@ -229,6 +235,7 @@ impl Summarizer {
             let whole = self.whole(&request, &life, place, time_ns);
             self.charged.charge(&request, &parts, &whole, names);
         }
+        self.note_under_way(window, environment, names);
         self.charged.settle();
         let blame = std::mem::take(&mut self.blame).finish(environment, window, names);
         let mut summary = report::summary(&self, environment, names, window);
@@ -237,6 +244,30 @@ impl Summarizer {
             queue.behind = blame.as_ref().and_then(|blame| blame.queue_behind.clone());
         }
         Summary { blame, ..summary }
+    }
+
+    /// What was under way when samples were taken last and may have no row yet: a device that hangs
+    /// has nothing else.
+    fn note_under_way(&mut self, window: Window, environment: &Environment, names: &Names) {
+        let mut subjects: Vec<Name> = self.samples.subjects(Metric::OldestAge).collect();
+        subjects.sort_by_key(|subject| names.get(*subject));
+        for subject in subjects {
+            let latest = |metric| self.samples.latest(metric, subject);
+            let begun = |(at_ns, age): (u64, f64)| at_ns.saturating_sub(age as u64);
+            let Some(oldest) = latest(Metric::OldestAge).filter(|(_, age)| *age > 0.0) else {
+                continue;
+            };
+            if begun(oldest) >= window.end_ns {
+                continue;
+            }
+            let issued = latest(Metric::OldestIssued).filter(|(_, age)| *age > 0.0).map(begun);
+            let known = environment.devices.iter().find(|it| it.name == names.get(subject));
+            let number = known.map_or((0, 0), |device| (device.major, device.minor));
+            let slot = self.find_device(subject, number);
+            if let Some(device) = self.devices.get_mut(usize::from(slot)) {
+                device.note_under_way(begun(oldest), issued, oldest.0);
+            }
+        }
     }
 
     /// From when to when the watch lasted; up to the last request where its end is not recorded.

@@ -10,6 +10,7 @@ use super::axes::{ByDirection, ByInterval};
 pub use super::blame::report::{Behind, BlameShares, BlameSummary, BlamedCulprit, BlamedWaiter};
 pub use super::files::{Activity, ActivityRow};
 use super::patterns::Patterns;
+pub use super::samples::{Samples, Series};
 pub use super::usage::*;
 pub use super::waits::chains::{ChainRow, Chains, Step};
 pub use super::waits::ledger::{ClassRow, Ledger, ProcessLedger, Waiter};
@@ -31,6 +32,8 @@ pub struct Summary {
     pub chains: Option<Chains>,
     /// Who made whom wait; `None` where the source does not know, or has not all requests.
     pub blame: Option<BlameSummary>,
+    /// What the machine's counters did meanwhile.
+    pub samples: Samples,
     /// The block devices that had requests, errors or changed settings; those with the most time
     /// first.
     pub devices: Vec<DeviceSummary>,

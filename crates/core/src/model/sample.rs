@@ -19,12 +19,12 @@ words! {
 }
 
 table! {
-    /// One row for each counter and time.
+    /// One row for each counter and time, about once a second: when it is first read, whenever its value has changed, and before a change what it was until then.
     pub struct Sample in "samples" {
         time_ns: u64 [Nanoseconds] "When it was read.",
         scope: Scope [None] "What it is about: system, device, process or cgroup.",
-        subject: Name [None] "Which device, process or cgroup; empty for the system.",
-        metric: Name [None] "Which counter, in the kernel's own words.",
-        value: f64 [None] "Its value, cumulative where the kernel's is.",
+        subject: Name [None] "Which device, process (number, space, name) or cgroup; empty for the system.",
+        metric: Name [None] "Which counter, in the kernel's own words; all of them stand below.",
+        value: f64 [None] "Its value in the metric's unit, cumulative where the kernel's is.",
     }
 }

@@ -3,14 +3,17 @@
 //! What does not belong here: any column's or field's own words; they stand where it is defined.
 
 use super::tables::{TABLES, TableInfo};
+use crate::model::Metric;
 use crate::model::environment::{Cost, Device, Environment, FORMAT, Field, Mount};
 use crate::model::loss::{Loss, Losses};
+use crate::model::metric::Shape;
 use crate::model::table::ColumnInfo;
 
 /// `docs/recording.md`: every table with its columns, and what `recording.json` holds.
 pub fn reference() -> String {
     let mut page = INTRODUCTION.replace("{format}", &FORMAT.to_string());
     TABLES.iter().for_each(|info| table(info, &mut page));
+    metrics(&mut page);
     page += "## recording.json\n";
     for (title, fields) in [
         ("The recording", Environment::FIELDS),
@@ -107,4 +110,21 @@ fn json(kind: &str) -> String {
             _ => format!("`{other}`"),
         },
     }
+}
+
+/// What the column `metric` of `samples` may hold.
+fn metrics(page: &mut String) {
+    *page += "## Metrics\n\nWhat `samples` holds. A counter is what the kernel counted since it was \
+              booted; a gauge is what it was at that time.\n\n| scope | metric | shape | unit | \
+              what it is |\n|---|---|---|---|---|\n";
+    for metric in Metric::ALL {
+        let info = metric.info();
+        let shape = match info.shape {
+            Shape::Counter => "counter",
+            Shape::Gauge => "gauge",
+        };
+        let (scope, unit) = (info.scope.word(), info.unit.symbol());
+        *page += &format!("| {scope} | `{}` | {shape} | {unit} | {} |\n", info.word, info.sentence);
+    }
+    *page += "\n";
 }

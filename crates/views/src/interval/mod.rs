@@ -5,8 +5,13 @@
 //! figures mean together (crate `iowhy-core`).
 
 pub mod files;
+pub mod cache;
 pub mod latency;
+pub mod proc;
+pub mod snoop;
+pub mod stacks;
 pub mod stat;
+pub mod waits;
 
 use crate::escape::escape;
 use crate::human;
@@ -19,8 +24,12 @@ use iowhy_core::model::Environment;
 use serde_json::Value;
 
 pub use files::FILES;
+pub use cache::CACHE;
 pub use latency::LATENCY;
+pub use proc::PROC;
+pub use stacks::STACKS;
 pub use stat::STAT;
+pub use waits::BLOCKED;
 
 /// A view of intervals whose figures are `F`.
 #[derive(Debug)]

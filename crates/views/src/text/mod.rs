@@ -26,10 +26,12 @@ pub use blame::{BLAME, BlameRow, CULPRITS};
 pub use chains::{CHAINS, chains};
 pub use devices::DEVICES;
 pub use paths::CODE_PATHS;
+pub(crate) use paths::section as code_paths;
 pub use stages::{STAGES, StageRow};
 pub use usage::{CONTAINERS, FILES, ORIGINS, PROCESSES, UsageRow};
 pub use waits::WAITS;
 pub(crate) use why::{figure, readable, weight};
+pub(crate) use waits::class as wait_class;
 
 /// The first screen, in lines that end with a newline.
 pub fn render(summary: &Summary, diagnosis: &Diagnosis, style: &Style) -> String {

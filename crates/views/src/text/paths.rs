@@ -36,7 +36,7 @@ pub const CODE_PATHS: Definition<UsageRow> = Definition {
     ],
 };
 
-pub(super) fn section(summary: &Summary, screen: &mut Screen) {
+pub(crate) fn section(summary: &Summary, screen: &mut Screen) {
     let paths = &summary.code_paths;
     if paths.sampled_requests == 0 {
         return;

@@ -66,7 +66,7 @@ const fn number(
 }
 
 /// What a class is called on a screen.
-pub(super) fn class(word: &str) -> &str {
+pub(crate) fn class(word: &str) -> &str {
     match word {
         "queue" => "block layer's queue",
         "cgroup_throttle" => "cgroup limit",

@@ -5,18 +5,37 @@ use crate::failure::Failure;
 use crate::intervals::show;
 use iowhy_capture::live::Options;
 use iowhy_core::analysis::files::Tally;
+pub mod stacks;
+
+use crate::args::interval::{Cache, Intervals, Latency, Proc, Stat, Waits};
+use crate::failure::Failure;
+use crate::intervals::show;
+use iowhy_capture::live::Options;
+use iowhy_capture::sampler::Sampling;
 use iowhy_core::analysis::histograms::Histograms;
+use iowhy_core::analysis::waits::groups::WaitGroups;
 use iowhy_core::analysis::{Interval, Summarizer};
 use iowhy_views::interval::{FILES, LATENCY, STAT};
+use iowhy_views::interval::{BLOCKED, CACHE, LATENCY, PROC, STAT};
+use std::time::Duration;
 
-/// Requests alone: no stacks, no waits.
-fn requests() -> Options {
-    Options::default()
+/// Requests, and the counters of the machine as often as intervals ask for: no stacks, no waits.
+fn requests(intervals: &Intervals) -> Options {
+    Options { sampling: Some(sampling(intervals, false)), ..Options::default() }
+}
+
+fn sampling(intervals: &Intervals, processes: bool) -> Sampling {
+    let asked = intervals.given().ok().and_then(|given| given.wanted.every_ns);
+    let most = Sampling::default().every;
+    let every = asked.map_or(most, Duration::from_nanos);
+    // An interval that is no whole number of seconds ends between two looks.
+    let is_whole = every.subsec_nanos() == 0;
+    Sampling { every: if is_whole { most } else { every }, processes }
 }
 
 /// `iowhy stat`.
 pub fn stat(args: &Stat) -> Result<(), Failure> {
-    show(&args.intervals, requests(), Summarizer::new, &STAT)
+    show(&args.intervals, requests(&args.intervals), Summarizer::new, &STAT)
 }
 
 /// `iowhy files`.
@@ -29,5 +48,25 @@ pub fn files(args: &Files) -> Result<(), Failure> {
 pub fn latency(args: &Latency) -> Result<(), Failure> {
     let interval = if args.queued { Interval::Q2c } else { Interval::D2c };
     let like = Histograms::new(args.by(), interval);
-    show(&args.intervals, requests(), |_| like, &LATENCY)
+    show(&args.intervals, Options::default(), |_| like, &LATENCY)
+}
+
+/// `iowhy proc`.
+pub fn proc(args: &Proc) -> Result<(), Failure> {
+    let sampling = Some(sampling(&args.intervals, true));
+    let options = Options { sampling, waits: true, ..Options::default() };
+    show(&args.intervals, options, Summarizer::new, &PROC)
+}
+
+/// `iowhy cache`.
+pub fn cache(args: &Cache) -> Result<(), Failure> {
+    let sampling = Some(sampling(&args.intervals, true));
+    show(&args.intervals, Options { sampling, ..Options::default() }, Summarizer::new, &CACHE)
+}
+
+/// `iowhy waits`.
+pub fn waits(args: &Waits) -> Result<(), Failure> {
+    let like = WaitGroups::new(args.by.into());
+    let options = Options { waits: true, ..Options::default() };
+    show(&args.intervals, options, |_| like, &BLOCKED)
 }

@@ -125,6 +125,23 @@ int look_in_flight(u64 *ctx)
 	return count;
 }
 
+/* What is under way now, of the map that the iterator is attached to. */
+SEC("iter/bpf_map_elem")
+int list_under_way(struct bpf_iter__bpf_map_elem *ctx)
+{
+	struct wire_under_way record = {};
+	struct wire_slot *slot = ctx->value;
+
+	if (!slot || !slot->key)
+		return 0;
+	record.queue_ns = slot->request.queue_ns;
+	record.issue_ns = slot->request.issue_ns;
+	record.device = slot->request.device;
+	if (record.queue_ns)
+		bpf_seq_write(ctx->meta->seq, &record, sizeof(record));
+	return 0;
+}
+
 /* Who holds which file of a watched device open for writing. */
 SEC("iter/task_file")
 int list_writers(struct bpf_iter__task_file *ctx)

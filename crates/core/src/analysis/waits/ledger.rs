@@ -15,6 +15,18 @@ const CLASSES: usize = WaitClass::ALL.len();
 
 type Times = [u64; CLASSES];
 
+/// What a wait's time was spent in; adds up to it.
+pub(super) fn parts_of(wait: &Wait) -> impl Iterator<Item = (WaitClass, u64)> {
+    let parts = [
+        (WaitClass::Device, wait.device_ns),
+        (WaitClass::Queue, wait.queue_ns),
+        (WaitClass::RunQueue, wait.run_queue_ns),
+    ];
+    let known: u64 = parts.iter().map(|(_, time)| time).sum();
+    let rest = (wait.class, wait.duration_ns.saturating_sub(known));
+    parts.into_iter().chain([rest]).filter(|(_, time)| *time > 0)
+}
+
 /// Adds up waits as they come.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
@@ -52,14 +64,7 @@ impl Tally {
         let room = self.processes.len() < MOST_PROCESSES || self.processes.contains_key(&key);
         let account = if room { self.processes.entry(key).or_default() } else { &mut self.others };
         account.waits += 1;
-        let parts = [
-            (WaitClass::Device, wait.device_ns),
-            (WaitClass::Queue, wait.queue_ns),
-            (WaitClass::RunQueue, wait.run_queue_ns),
-        ];
-        let known: u64 = parts.iter().map(|(_, time)| time).sum();
-        let rest = (wait.class, wait.duration_ns.saturating_sub(known));
-        for (class, time) in parts.into_iter().chain([rest]).filter(|(_, time)| *time > 0) {
+        for (class, time) in parts_of(wait) {
             let place = class as usize;
             account.times[place] += time;
             self.waits[place] += 1;

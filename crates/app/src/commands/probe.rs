@@ -1,0 +1,241 @@
+//! `iowhy probe`: a short, bounded test of a device or a file by fio, what dd was used for. It reads;
+//! it writes only when told to, and only to a file that it makes itself.
+
+use crate::args::probe::Probe;
+use crate::failure::Failure;
+use crate::output;
+use iowhy_views::probe::{ProbeRow, render};
+use rustix::fs::FileType;
+use serde_json::Value;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// The size of the file that is written, bytes.
+const SIZE: u64 = 256 << 20;
+/// How long fio may take beyond its time before it is ended: a device that hangs.
+const GRACE: Duration = Duration::from_secs(15);
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// A part of the test: what it is called, fio's pattern, the size of a request, how many at a time.
+struct Part {
+    name: &'static str,
+    pattern: &'static str,
+    block: &'static str,
+    depth: u32,
+}
+
+const READS: [Part; 3] = [
+    Part { name: "read 4 KiB, random, 1 at a time", pattern: "randread", block: "4k", depth: 1 },
+    Part { name: "read 4 KiB, random, 32 at a time", pattern: "randread", block: "4k", depth: 32 },
+    Part { name: "read 1 MiB, in order, 8 at a time", pattern: "read", block: "1m", depth: 8 },
+];
+const WRITES: [Part; 2] = [
+    Part { name: "write 4 KiB, random, 1 at a time", pattern: "randwrite", block: "4k", depth: 1 },
+    Part { name: "write 1 MiB, in order, 8 at a time", pattern: "write", block: "1m", depth: 8 },
+];
+
+/// Says what it will do, does it, and shows what it found.
+pub fn run(args: &Probe) -> Result<(), Failure> {
+    let target = Target::of(args)?;
+    let parts: Vec<&Part> = match args.write {
+        true => WRITES.iter().chain(&READS).collect(),
+        false => READS.iter().collect(),
+    };
+    let seconds = args.time.as_secs_f64();
+    let all = seconds * parts.len() as f64;
+    let path = target.path.display();
+    output::note(&match args.write {
+        true => format!(
+            "writes and reads {path} for {all} s: a new file of 256 MiB, removed at the end"
+        ),
+        false => format!("reads {path} for {all} s, past the page cache; writes nothing"),
+    });
+    let stop = stop_flag()?;
+    let mut rows = Vec::new();
+    for part in parts {
+        rows.push(measure(part, &target, args, &stop)?);
+    }
+    let text = match args.json {
+        true => json(&target.path, &rows),
+        false => render(&rows, &output::style()),
+    };
+    output::print(&text)
+}
+
+fn json(path: &Path, rows: &[ProbeRow]) -> String {
+    let value = serde_json::json!({ "format": 1, "target": path, "tests": rows });
+    format!("{}\n", output::escaped(&value.to_string()))
+}
+
+/// What is tested.
+struct Target {
+    path: PathBuf,
+    /// Whether iowhy makes the file, and removes it.
+    is_own: bool,
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        if self.is_own {
+            // It is there only once fio has made it.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+impl Target {
+    fn of(args: &Probe) -> Result<Target, Failure> {
+        let path = &args.target;
+        let failed = |cause: String, hint: &str| {
+            let message = format!("failed to probe {}: {cause}", path.display());
+            Err(Failure::new(message, Some(hint.to_owned())))
+        };
+        let kind = match rustix::fs::stat(path) {
+            Ok(stat) => FileType::from_raw_mode(stat.st_mode),
+            Err(cause) => return failed(cause.to_string(), "name a block device or a file"),
+        };
+        match (kind, args.write) {
+            (FileType::BlockDevice | FileType::RegularFile, true) => failed(
+                "what is there is never written".to_owned(),
+                "name a directory on it: a file is made there and removed again",
+            ),
+            (FileType::Directory, true) => {
+                let free = rustix::fs::statvfs(path).map_or(0, |it| it.f_bavail * it.f_frsize);
+                if free < SIZE * 2 {
+                    let cause = format!("{} MiB are free there", free >> 20);
+                    return failed(cause, "512 MiB must be, so that nobody else runs out of room");
+                }
+                Ok(Target { path: new_file(path)?, is_own: true })
+            }
+            (FileType::Directory, false) => {
+                failed("it is a directory".to_owned(), "name a file in it, or add --write")
+            }
+            (FileType::BlockDevice, false) => Ok(Target { path: path.clone(), is_own: false }),
+            (FileType::RegularFile, false) => {
+                let size = std::fs::metadata(path).map_or(0, |it| it.len());
+                if size < 1 << 20 {
+                    let cause = format!("it has {size} bytes");
+                    return failed(cause, "name a file of at least 1 MiB");
+                }
+                Ok(Target { path: path.clone(), is_own: false })
+            }
+            _ => failed("it is neither a device nor a file".to_owned(), "name one of these"),
+        }
+    }
+}
+
+/// A file that nobody had.
+fn new_file(folder: &Path) -> Result<PathBuf, Failure> {
+    let path = folder.join(format!(".iowhy-probe-{}", std::process::id()));
+    match std::fs::File::create_new(&path) {
+        Ok(_) => Ok(path),
+        Err(cause) => {
+            let message = format!("failed to make {}: {cause}", path.display());
+            Err(Failure::new(message, Some("choose a directory that can be written".to_owned())))
+        }
+    }
+}
+
+/// A signal ends fio, so that the file is removed.
+fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))
+            .map_err(|error| Failure::new(format!("failed to handle signals: {error}"), None))?;
+    }
+    Ok(stop)
+}
+
+fn measure(
+    part: &Part,
+    target: &Target,
+    args: &Probe,
+    stop: &AtomicBool,
+) -> Result<ProbeRow, Failure> {
+    let mut command = fio(part, target, args);
+    let mut child = command.spawn().map_err(|cause| {
+        let hint = "install fio: apt install fio, dnf install fio".to_owned();
+        Failure::new(format!("failed to start fio: {cause}"), Some(hint))
+    })?;
+    let deadline = Instant::now() + args.time + GRACE;
+    // What fio says fits into a pipe's buffer many times over; it is read at the end.
+    let status = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break status,
+            Ok(None) if stop.load(Ordering::Relaxed) || Instant::now() > deadline => {
+                // It may be gone already.
+                let _ = child.kill();
+                let _ = child.try_wait();
+                let cause = match stop.load(Ordering::Relaxed) {
+                    true => "it was interrupted".to_owned(),
+                    false => "it does not end: requests hang".to_owned(),
+                };
+                let hint = "iowhy stat shows how old the oldest request is".to_owned();
+                return Err(failed(target, &cause, Some(hint)));
+            }
+            Ok(None) => std::thread::sleep(PAUSE),
+            Err(cause) => return Err(failed(target, &cause.to_string(), None)),
+        }
+    };
+    let text = |pipe: &mut dyn Read| {
+        let mut text = String::new();
+        pipe.read_to_string(&mut text).map(|_| text).unwrap_or_default()
+    };
+    let answer = child.stdout.take().map(|mut pipe| text(&mut pipe)).unwrap_or_default();
+    let said = child.stderr.take().map(|mut pipe| text(&mut pipe)).unwrap_or_default();
+    match figures(part, &answer) {
+        Some(row) if status.success() => Ok(row),
+        _ => {
+            let first = said.lines().chain(answer.lines()).find(|line| !line.trim().is_empty());
+            let cause = first.unwrap_or("fio gave no figures").to_owned();
+            Err(failed(target, &cause, None))
+        }
+    }
+}
+
+fn failed(target: &Target, cause: &str, hint: Option<String>) -> Failure {
+    Failure::new(format!("failed to probe {}: {cause}", target.path.display()), hint)
+}
+
+fn fio(part: &Part, target: &Target, args: &Probe) -> Command {
+    let mut command = Command::new("fio");
+    command.args(["--name=iowhy-probe", "--output-format=json", "--direct=1", "--time_based"]);
+    command.args(["--ioengine=libaio", "--thread", "--randrepeat=0"]);
+    command.arg(format!("--runtime={}ms", args.time.as_millis()));
+    command.arg(format!("--rw={}", part.pattern));
+    command.arg(format!("--bs={}", part.block));
+    command.arg(format!("--iodepth={}", part.depth));
+    match target.is_own {
+        true => command.arg(format!("--size={SIZE}")),
+        // fio itself then refuses whatever would write.
+        false => command.arg("--readonly"),
+    };
+    // A colon separates files for fio.
+    let path = target.path.to_string_lossy().replace('\\', "\\\\").replace(':', "\\:");
+    command.arg(format!("--filename={path}"));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// What fio's JSON says of the part.
+fn figures(part: &Part, answer: &str) -> Option<ProbeRow> {
+    // A note may stand before the JSON.
+    let json: Value = serde_json::from_str(answer.get(answer.find('{')?..)?).ok()?;
+    let side = if part.pattern.contains("write") { "write" } else { "read" };
+    let job = json.get("jobs")?.get(0)?.get(side)?;
+    let latency = job.get("clat_ns")?;
+    let percentile = |name: &str| latency.get("percentile")?.get(name)?.as_f64();
+    Some(ProbeRow {
+        test: part.name.to_owned(),
+        requests_per_s: job.get("iops")?.as_f64()?,
+        bytes_per_s: job.get("bw_bytes")?.as_f64()?,
+        p50_ns: percentile("50.000000")?,
+        p99_ns: percentile("99.000000")?,
+        max_ns: latency.get("max")?.as_f64()?,
+    })
+}

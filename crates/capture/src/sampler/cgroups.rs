@@ -1,0 +1,191 @@
+//! What each cgroup read, wrote and holds in memory: v2's io.stat and memory.stat, or v1's blkio and
+//! memory controllers, with the cgroups below each.
+
+use super::{Out, number_of, pressure};
+use crate::host::read_text;
+use iowhy_core::model::{Metric, Name};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Time for one look.
+const BUDGET: Duration = Duration::from_millis(10);
+/// Cgroups that are looked for; a machine with more has their sums in those above.
+const MOST: usize = 4096;
+/// Looks after which new cgroups are looked for.
+const ANEW: u64 = 5;
+
+/// Lines of io.stat and their metrics.
+const IO: [(&str, Metric); 5] = [
+    ("rbytes", Metric::CgroupRead),
+    ("wbytes", Metric::CgroupWrite),
+    ("rios", Metric::CgroupReads),
+    ("wios", Metric::CgroupWrites),
+    ("dbytes", Metric::CgroupDiscarded),
+];
+
+/// Lines of memory.stat: v2's name, v1's, the metric, the bytes of one (pages of 4 KiB).
+const MEMORY: [(&str, &str, Metric, u64); 6] = [
+    ("file", "total_cache", Metric::CgroupFile, 1),
+    ("anon", "total_rss", Metric::CgroupAnonymous, 1),
+    ("file_dirty", "total_dirty", Metric::CgroupDirty, 1),
+    ("file_writeback", "total_writeback", Metric::CgroupWriteback, 1),
+    ("workingset_refault_file", "total_workingset_refault_file", Metric::CgroupRefaults, 4096),
+    ("pgmajfault", "total_pgmajfault", Metric::CgroupMajorFaults, 1),
+];
+
+/// Where the cgroups are.
+#[derive(Debug, Default)]
+pub(super) struct Cgroups {
+    /// v2's root, if it has controllers.
+    unified: Option<PathBuf>,
+    /// v1's root of blkio and of memory.
+    blkio: Option<PathBuf>,
+    memory: Option<PathBuf>,
+    /// Their paths below the root.
+    paths: Vec<PathBuf>,
+    looks: u64,
+    cursor: usize,
+}
+
+impl Cgroups {
+    /// Finds the controllers' roots.
+    pub fn find() -> Cgroups {
+        let text = read_text("/proc/self/mounts").unwrap_or_default();
+        let mut cgroups = Cgroups::default();
+        for line in text.lines() {
+            let mut words = line.split(' ').skip(1);
+            let (Some(path), Some(kind), Some(options)) =
+                (words.next(), words.next(), words.next())
+            else {
+                continue;
+            };
+            let path = PathBuf::from(path);
+            let has = |controller: &str| options.split(',').any(|option| option == controller);
+            match kind {
+                "cgroup2" => {
+                    let text = read_text(path.join("cgroup.controllers")).unwrap_or_default();
+                    let is_used = text.split(' ').any(|it| it == "io" || it == "memory");
+                    cgroups.unified = is_used.then_some(path).or(cgroups.unified);
+                }
+                "cgroup" if has("blkio") => cgroups.blkio = Some(path),
+                "cgroup" if has("memory") => cgroups.memory = Some(path),
+                _ => {}
+            }
+        }
+        cgroups
+    }
+
+    pub fn look(&mut self, out: &mut Out<'_>) {
+        if self.looks.is_multiple_of(ANEW) {
+            self.find_paths();
+        }
+        self.looks += 1;
+        let begun = Instant::now();
+        let mut unread = 0;
+        let count = self.paths.len();
+        let from = if self.cursor < count { self.cursor } else { 0 };
+        for index in (from..count).chain(0..from) {
+            if begun.elapsed() > BUDGET {
+                unread += 1;
+                continue;
+            }
+            self.cursor = index + 1;
+            self.read(index, out);
+        }
+        out.system(Metric::CgroupsUnread, unread);
+    }
+
+    fn find_paths(&mut self) {
+        let roots = [&self.unified, &self.blkio, &self.memory];
+        let mut paths: Vec<PathBuf> = Vec::new();
+        for root in roots.into_iter().flatten() {
+            let mut folders = vec![root.clone()];
+            while let Some(folder) = folders.pop().filter(|_| paths.len() < MOST) {
+                let Ok(below) = folder.strip_prefix(root) else { continue };
+                paths.push(Path::new("/").join(below));
+                let Ok(entries) = std::fs::read_dir(&folder) else { continue };
+                let entries = entries.flatten();
+                let is_folder =
+                    |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|it| it.is_dir());
+                folders.extend(entries.filter(is_folder).map(|entry| entry.path()));
+            }
+        }
+        paths.sort_unstable();
+        paths.dedup();
+        self.paths = paths;
+    }
+
+    fn read(&self, index: usize, out: &mut Out<'_>) {
+        let Some(path) = self.paths.get(index) else { return };
+        let below = path.strip_prefix("/").unwrap_or(path);
+        let subject = out.names.intern(&path.to_string_lossy());
+        if let Some(root) = &self.unified {
+            let folder = root.join(below);
+            read_text(folder.join("io.stat"))
+                .into_iter()
+                .for_each(|it| unified_io(&it, subject, out));
+            memory(&folder, subject, out, |line| line.0);
+            pressures(&folder, subject, out);
+        }
+        if let Some(root) = &self.blkio {
+            legacy_io(&root.join(below), subject, out);
+        }
+        if let Some(root) = &self.memory {
+            memory(&root.join(below), subject, out, |line| line.1);
+        }
+    }
+}
+
+/// `8:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=5 dios=6`, a line for each device.
+fn unified_io(text: &str, subject: Name, out: &mut Out<'_>) {
+    for (key, metric) in IO {
+        let values = text.split_whitespace().filter_map(|word| {
+            let (name, value) = word.split_once('=')?;
+            (name == key).then(|| value.parse::<u64>().ok()).flatten()
+        });
+        out.put(metric, subject, values.fold(0, u64::saturating_add));
+    }
+}
+
+/// `8:0 Read 123`, a line for each device and operation.
+fn legacy_io(folder: &Path, subject: Name, out: &mut Out<'_>) {
+    for (file, metrics) in [
+        ("blkio.throttle.io_service_bytes_recursive", [Metric::CgroupRead, Metric::CgroupWrite]),
+        ("blkio.throttle.io_serviced_recursive", [Metric::CgroupReads, Metric::CgroupWrites]),
+    ] {
+        let Some(text) = read_text(folder.join(file)) else { continue };
+        for (word, metric) in ["Read", "Write"].into_iter().zip(metrics) {
+            let values = text.lines().filter_map(|line| {
+                let mut words = line.split_whitespace().skip(1);
+                (words.next()? == word).then(|| words.next()?.parse::<u64>().ok()).flatten()
+            });
+            out.put(metric, subject, values.fold(0, u64::saturating_add));
+        }
+    }
+}
+
+fn memory(
+    folder: &Path,
+    subject: Name,
+    out: &mut Out<'_>,
+    key: fn(&(&'static str, &'static str, Metric, u64)) -> &'static str,
+) {
+    let Some(text) = read_text(folder.join("memory.stat")) else { return };
+    for line in MEMORY {
+        if let Some(value) = number_of(&text, key(&line)) {
+            out.put(line.2, subject, value.saturating_mul(line.3));
+        }
+    }
+}
+
+fn pressures(folder: &Path, subject: Name, out: &mut Out<'_>) {
+    for (file, some, full) in [
+        ("io.pressure", Metric::CgroupIoSome, Some(Metric::CgroupIoFull)),
+        ("memory.pressure", Metric::CgroupMemorySome, None),
+    ] {
+        let Some(text) = read_text(folder.join(file)) else { continue };
+        let (some_ns, full_ns) = pressure(&text);
+        some_ns.into_iter().for_each(|value| out.put(some, subject, value));
+        full.zip(full_ns).into_iter().for_each(|(metric, value)| out.put(metric, subject, value));
+    }
+}

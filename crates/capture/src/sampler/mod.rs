@@ -1,0 +1,248 @@
+//! Counters and gauges of the machine, its devices, processes and cgroups, read once a second.
+//!
+//! A value gets a row when it is first read, and when it has changed; before a change, what it was
+//! when it was last looked at gets one too, so that rates are right. Processes and cgroups get their
+//! first row with their first change. There is a budget of time for each look: what has done I/O
+//! lately comes first, the others in turn, and those that there was no time for are counted.
+//!
+//! What does not belong here: what the metrics are (`iowhy_core::model::metric`).
+
+mod cgroups;
+mod devices;
+mod processes;
+mod system;
+
+use crate::host::system::now_ns;
+use crate::session::Session;
+use crate::snapshot::{UnderWay, under_way};
+use cgroups::Cgroups;
+use iowhy_core::model::{Metric, Name, Names, Sample, Scope};
+use iowhy_core::source::Batch;
+use processes::Processes;
+use rustc_hash::FxHashMap;
+use std::time::Duration;
+
+/// Counters that are followed; any further one gets a row each time.
+const MOST_FOLLOWED: usize = 1 << 16;
+
+/// What is read, and how often.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sampling {
+    /// The time between two looks.
+    pub every: Duration,
+    /// Whether processes and cgroups are looked at too.
+    pub processes: bool,
+}
+
+impl Default for Sampling {
+    fn default() -> Sampling {
+        Sampling { every: Duration::from_secs(1), processes: true }
+    }
+}
+
+/// Reads counters when it is time.
+#[derive(Debug)]
+pub struct Sampler {
+    sampling: Sampling,
+    due_ns: u64,
+    written: Written,
+    processes: Processes,
+    cgroups: Cgroups,
+}
+
+impl Sampler {
+    /// Reads for the first time as soon as it is asked to.
+    pub fn new(sampling: Sampling, start_ns: u64) -> Sampler {
+        Sampler {
+            sampling,
+            due_ns: start_ns,
+            written: Written::default(),
+            processes: Processes::default(),
+            cgroups: Cgroups::find(),
+        }
+    }
+
+    /// How long until the next look.
+    pub fn due_in(&self) -> Duration {
+        Duration::from_nanos(self.due_ns.saturating_sub(now_ns()))
+    }
+
+    /// Looks if it is time to.
+    pub fn look_if_due(&mut self, session: &Session, batch: &mut Batch, names: &mut Names) {
+        let now = now_ns();
+        if now < self.due_ns {
+            return;
+        }
+        let every_ns = (self.sampling.every.as_nanos() as u64).max(1);
+        // Looks that were missed are not made up for.
+        self.due_ns += ((now - self.due_ns) / every_ns + 1) * every_ns;
+        let under_way = under_way(session);
+        self.look(now_ns(), &under_way, batch, names);
+    }
+
+    /// Looks, whenever it is; `under_way` is what was under way at `now_ns`.
+    pub fn look(
+        &mut self,
+        now_ns: u64,
+        under_way: &[UnderWay],
+        batch: &mut Batch,
+        names: &mut Names,
+    ) {
+        let mut out = Out { now_ns, written: &mut self.written, batch, names };
+        devices::look(under_way, &mut out);
+        system::look(&mut out);
+        if self.sampling.processes {
+            self.processes.look(&mut out);
+            self.cgroups.look(&mut out);
+        }
+    }
+}
+
+/// What was written of each counter.
+#[derive(Debug, Default)]
+struct Written {
+    values: FxHashMap<(Metric, Name), Last>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Last {
+    value: u64,
+    looked_ns: u64,
+    written_ns: u64,
+}
+
+/// Where values go.
+struct Out<'a> {
+    now_ns: u64,
+    written: &'a mut Written,
+    batch: &'a mut Batch,
+    names: &'a mut Names,
+}
+
+impl Out<'_> {
+    /// Writes a value of the machine as a whole.
+    fn system(&mut self, metric: Metric, value: u64) {
+        self.put(metric, Name::EMPTY, value);
+    }
+
+    /// Writes a value if it is to be written.
+    fn put(&mut self, metric: Metric, subject: Name, value: u64) {
+        let now_ns = self.now_ns;
+        let fresh = Last { value, looked_ns: now_ns, written_ns: now_ns };
+        let scope = metric.info().scope;
+        let followed = self.written.values.len();
+        let Some(last) = self.written.values.get_mut(&(metric, subject)) else {
+            let is_first_told = matches!(scope, Scope::System | Scope::Device);
+            if followed < MOST_FOLLOWED {
+                let written_ns = if is_first_told { now_ns } else { 0 };
+                self.written.values.insert((metric, subject), Last { written_ns, ..fresh });
+            }
+            if is_first_told {
+                self.row(metric, subject, value, now_ns);
+            }
+            return;
+        };
+        if last.value == value {
+            last.looked_ns = now_ns;
+            return;
+        }
+        let before = *last;
+        *last = fresh;
+        if before.written_ns < before.looked_ns {
+            self.row(metric, subject, before.value, before.looked_ns);
+        }
+        self.row(metric, subject, value, now_ns);
+    }
+
+    fn row(&mut self, metric: Metric, subject: Name, value: u64, time_ns: u64) {
+        let info = metric.info();
+        let metric = self.names.intern(info.word);
+        // Counters up to 2^53 are exact.
+        let value = value as f64;
+        let sample = Sample { time_ns, scope: info.scope, subject, metric, value };
+        self.batch.samples.push(sample);
+    }
+
+    /// Forgets a subject that is gone.
+    fn forget(&mut self, metrics: &[Metric], subject: Name) {
+        for metric in metrics {
+            self.written.values.remove(&(*metric, subject));
+        }
+    }
+}
+
+/// The number behind `key` in lines of `key value`.
+fn number_of(text: &str, key: &str) -> Option<u64> {
+    text.lines().find_map(|line| {
+        let (name, rest) = line.split_once([' ', ':'])?;
+        (name == key).then(|| rest.split_whitespace().next()?.parse().ok()).flatten()
+    })
+}
+
+/// The totals of a pressure file, `some` and `full`, nanoseconds.
+fn pressure(text: &str) -> (Option<u64>, Option<u64>) {
+    let total = |kind: &str| {
+        let line = text.lines().find(|line| line.split_whitespace().next() == Some(kind))?;
+        let total = line.split_whitespace().find_map(|word| word.strip_prefix("total="))?;
+        total.parse::<u64>().ok()?.checked_mul(1000)
+    };
+    (total("some"), total("full"))
+}
+
+/// Ages of requests under way, by device number.
+type Ages = FxHashMap<u32, Age>;
+
+/// What is under way on one device.
+#[derive(Clone, Copy, Debug, Default)]
+struct Age {
+    requests: u64,
+    sum_ns: u64,
+    oldest_ns: u64,
+    oldest_issued_ns: u64,
+}
+
+impl Age {
+    fn add(&mut self, request: &UnderWay, now_ns: u64) {
+        let age = now_ns.saturating_sub(request.queue_ns);
+        self.requests += 1;
+        self.sum_ns = self.sum_ns.saturating_add(age);
+        self.oldest_ns = self.oldest_ns.max(age);
+        if request.issue_ns > 0 {
+            self.oldest_issued_ns =
+                self.oldest_issued_ns.max(now_ns.saturating_sub(request.issue_ns));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_not_changed_is_written_once() {
+        let (mut written, mut batch, mut names) =
+            (Written::default(), Batch::default(), Names::new());
+        let subject = names.intern("7 cat");
+        for (now_ns, device, process) in [(1, 5, 9), (2, 5, 9), (3, 5, 9), (4, 8, 11), (5, 9, 12)] {
+            let mut out =
+                Out { now_ns, written: &mut written, batch: &mut batch, names: &mut names };
+            out.put(Metric::Reads, Name::EMPTY, device);
+            out.put(Metric::ReadCalls, subject, process);
+        }
+        let of = |scope: Scope| -> Vec<(u64, f64)> {
+            let own = batch.samples.iter().filter(|sample| sample.scope == scope);
+            own.map(|sample| (sample.time_ns, sample.value)).collect()
+        };
+        assert_eq!(of(Scope::Device), [(1, 5.0), (3, 5.0), (4, 8.0), (5, 9.0)]);
+        assert_eq!(of(Scope::Process), [(3, 9.0), (4, 11.0), (5, 12.0)]);
+    }
+
+    #[test]
+    fn files_of_the_kernel_are_read() {
+        assert_eq!(number_of("MemFree:  12 kB\nDirty: 7 kB\n", "Dirty"), Some(7));
+        assert_eq!(number_of("nr_dirty 5\nnr_dirtied 9\n", "nr_dirtied"), Some(9));
+        assert_eq!(number_of("nr_dirty\n", "nr_dirty"), None);
+        let text = "some avg10=1.59 avg60=2.87 total=845\nfull avg10=0.00 total=27\n";
+        assert_eq!(pressure(text), (Some(845_000), Some(27_000)));
+    }
+}

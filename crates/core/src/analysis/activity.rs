@@ -1,0 +1,111 @@
+//! What each process did: the kernel's counters, the requests that devices did for it, and how long
+//! its threads were blocked, in one row. `iowhy proc`.
+//!
+//! What does not belong here: the sums themselves (see [`super::summary`]).
+
+use super::axes::Direction;
+use super::summary::Summary;
+use crate::model::Metric;
+use crate::model::metric::process_of;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// What one process did, per second of the watch.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct ProcessActivity {
+    /// Its number.
+    pub pid: u32,
+    /// Its name.
+    pub process: String,
+    /// Its user, where it is known.
+    pub user: Option<String>,
+    /// Its container or systemd unit.
+    pub container: Option<String>,
+    /// Bytes that it had devices read; `None` where its counters were not read.
+    pub read_bytes_per_s: Option<f64>,
+    /// Bytes of pages that it made dirty, and of direct writes.
+    pub write_bytes_per_s: Option<f64>,
+    /// Bytes of dirty pages that it threw away before they were written.
+    pub cancelled_bytes_per_s: Option<f64>,
+    /// Bytes that read calls gave it, from wherever.
+    pub logical_read_bytes_per_s: Option<f64>,
+    /// Bytes that write calls took, to wherever.
+    pub logical_write_bytes_per_s: Option<f64>,
+    /// Page faults that had to read from a device.
+    pub major_faults_per_s: Option<f64>,
+    /// Reads that devices completed for it.
+    pub device_reads_per_s: f64,
+    /// Writes that devices completed with its data, whoever submitted them.
+    pub device_writes_per_s: f64,
+    /// Bytes of them, both ways.
+    pub device_bytes_per_s: f64,
+    /// Time in which its threads were blocked for storage, of the length of the watch: more than one
+    /// where several wait at once; `None` where waits were not watched.
+    pub blocked_share: Option<f64>,
+}
+
+/// What each process did, those that moved most bytes first.
+pub fn processes(summary: &Summary) -> Vec<ProcessActivity> {
+    let mut rows: BTreeMap<u32, ProcessActivity> = BTreeMap::new();
+    counted(summary, &mut rows);
+    for row in &summary.processes.rows {
+        let Some(pid) = row.subject.pid else { continue };
+        let seconds = (summary.watch.duration_ns as f64 / 1e9).max(1e-9);
+        let own = named(&mut rows, pid, &row.subject.process);
+        own.user.clone_from(&row.subject.user);
+        own.container.clone_from(&row.subject.container);
+        own.device_reads_per_s += row.usage.directions[Direction::Read].requests as f64 / seconds;
+        own.device_writes_per_s += row.usage.directions[Direction::Write].requests as f64 / seconds;
+        own.device_bytes_per_s += row.usage.bytes as f64 / seconds;
+    }
+    if let Some(ledger) = &summary.ledger {
+        for waiter in &ledger.processes {
+            let length = summary.watch.duration_ns.max(1) as f64;
+            named(&mut rows, waiter.pid, &waiter.process).blocked_share =
+                Some(waiter.time_ns as f64 / length);
+        }
+    }
+    let mut rows: Vec<ProcessActivity> = rows.into_values().collect();
+    let weight = |row: &ProcessActivity| {
+        let counted = row.read_bytes_per_s.unwrap_or(0.0) + row.write_bytes_per_s.unwrap_or(0.0);
+        (counted.max(row.device_bytes_per_s), row.blocked_share.unwrap_or(0.0))
+    };
+    rows.sort_by(|a, b| {
+        weight(b).0.total_cmp(&weight(a).0).then(weight(b).1.total_cmp(&weight(a).1))
+    });
+    rows
+}
+
+/// What the kernel counted.
+fn counted(summary: &Summary, rows: &mut BTreeMap<u32, ProcessActivity>) {
+    type Field = fn(&mut ProcessActivity) -> &mut Option<f64>;
+    const FIELDS: [(Metric, Field); 6] = [
+        (Metric::CausedRead, |row| &mut row.read_bytes_per_s),
+        (Metric::CausedWrite, |row| &mut row.write_bytes_per_s),
+        (Metric::CancelledWrite, |row| &mut row.cancelled_bytes_per_s),
+        (Metric::LogicalRead, |row| &mut row.logical_read_bytes_per_s),
+        (Metric::LogicalWrite, |row| &mut row.logical_write_bytes_per_s),
+        (Metric::ProcessMajorFaults, |row| &mut row.major_faults_per_s),
+    ];
+    for (metric, field) in FIELDS {
+        for series in summary.samples.of(metric) {
+            let Some((pid, name)) = process_of(&series.subject) else { continue };
+            // A number that two processes had one after the other is one row, as in pidstat.
+            let own = named(rows, pid, name);
+            *field(own) = Some(field(own).unwrap_or(0.0) + series.mean);
+        }
+    }
+}
+
+fn named<'a>(
+    rows: &'a mut BTreeMap<u32, ProcessActivity>,
+    pid: u32,
+    name: &str,
+) -> &'a mut ProcessActivity {
+    let row = rows.entry(pid).or_default();
+    row.pid = pid;
+    if row.process.is_empty() {
+        name.clone_into(&mut row.process);
+    }
+    row
+}

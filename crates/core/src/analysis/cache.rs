@@ -1,0 +1,104 @@
+//! The page cache over the watch: what is in it, what is dirty and how much may be, what was dropped
+//! and read again, and what devices read for what programs asked for. `iowhy cache`.
+//!
+//! What does not belong here: the series themselves (see [`super::samples`]).
+
+use super::summary::Summary;
+use crate::model::{Metric, Origin};
+use serde::Serialize;
+
+/// The page cache; bytes at the end of the watch, rates per second of it. `None` where this kernel
+/// does not tell.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub struct PageCache {
+    /// Memory that nobody uses.
+    pub free_bytes: Option<f64>,
+    /// Memory that programs could get.
+    pub available_bytes: Option<f64>,
+    /// The page cache of files, without shared memory.
+    pub cached_bytes: Option<f64>,
+    /// The page cache of block devices: metadata.
+    pub buffers_bytes: Option<f64>,
+    /// Dirty pages: the most that there were at any look.
+    pub dirty_bytes: Option<f64>,
+    /// Pages under writeback: the most that there were at any look.
+    pub writeback_bytes: Option<f64>,
+    /// Dirty pages from which on writeback runs in the background, as the kernel computes it.
+    pub background_limit_bytes: Option<f64>,
+    /// Dirty pages from which on writers are held back.
+    pub limit_bytes: Option<f64>,
+    /// Pages made dirty.
+    pub dirtied_bytes_per_s: Option<f64>,
+    /// Dirty pages written.
+    pub written_bytes_per_s: Option<f64>,
+    /// By how much the page cache grew (shrank, if negative).
+    pub growth_bytes_per_s: Option<f64>,
+    /// Pages of files dropped for want of memory.
+    pub reclaimed_bytes_per_s: Option<f64>,
+    /// Pages of files read again soon after they were dropped.
+    pub refaulted_bytes_per_s: Option<f64>,
+    /// Page faults that had to read from a device.
+    pub major_faults_per_s: Option<f64>,
+    /// Bytes that programs had devices read through the page cache, readahead included: requests of
+    /// the origins read, readahead and page_fault.
+    pub filled_bytes_per_s: f64,
+    /// Those of them that the kernel read ahead.
+    pub read_ahead_bytes_per_s: f64,
+    /// Bytes that read calls gave to the processes that had devices read something.
+    pub asked_bytes_per_s: Option<f64>,
+    /// `asked` for each byte that devices read; more than one where the page cache had the rest. Far
+    /// below one, readahead reads what nobody asks for. `None` where devices read nothing.
+    pub asked_per_read: Option<f64>,
+}
+
+/// What the samples and requests of the watch say of the page cache; `None` without samples.
+pub fn page_cache(summary: &Summary) -> Option<PageCache> {
+    let samples = &summary.samples;
+    samples.system(Metric::Cached)?;
+    let last = |metric| samples.system(metric).map(|series| series.last);
+    let most = |metric| samples.system(metric).map(|series| series.max);
+    let rate = |metric| samples.system(metric).map(|series| series.mean);
+    let seconds = (summary.watch.duration_ns as f64 / 1e9).max(1e-9);
+    let of_origin = |origin: Origin| -> f64 {
+        let own = summary.origins.rows.iter().filter(|row| row.subject.origin == origin);
+        own.map(|row| row.usage.bytes as f64 / seconds).sum()
+    };
+    let read_ahead = of_origin(Origin::Readahead);
+    let asked = asked(summary);
+    let read = rate_of_readers(summary);
+    Some(PageCache {
+        free_bytes: last(Metric::MemoryFree),
+        available_bytes: last(Metric::MemoryAvailable),
+        cached_bytes: last(Metric::Cached)
+            .map(|all| (all - last(Metric::SharedMemory).unwrap_or(0.0)).max(0.0)),
+        buffers_bytes: last(Metric::Buffers),
+        dirty_bytes: most(Metric::Dirty),
+        writeback_bytes: most(Metric::Writeback),
+        background_limit_bytes: last(Metric::DirtyBackgroundThreshold),
+        limit_bytes: last(Metric::DirtyThreshold),
+        dirtied_bytes_per_s: rate(Metric::Dirtied),
+        written_bytes_per_s: rate(Metric::Written),
+        growth_bytes_per_s: samples.system(Metric::FilePages).map(|it| it.change / seconds),
+        reclaimed_bytes_per_s: rate(Metric::ReclaimedFile),
+        refaulted_bytes_per_s: rate(Metric::RefaultsFile),
+        major_faults_per_s: rate(Metric::MajorFaults),
+        filled_bytes_per_s: read_ahead + of_origin(Origin::Read) + of_origin(Origin::PageFault),
+        read_ahead_bytes_per_s: read_ahead,
+        asked_bytes_per_s: asked,
+        asked_per_read: asked.zip(read).map(|(asked, read)| asked / read),
+    })
+}
+
+/// What read calls gave to the processes that had devices read something; `None` where none had.
+fn asked(summary: &Summary) -> Option<f64> {
+    let samples = &summary.samples;
+    let readers = samples.of(Metric::CausedRead).iter().filter(|series| series.change > 0.0);
+    let given = readers.filter_map(|it| samples.get(Metric::LogicalRead, &it.subject));
+    given.map(|series| series.mean).reduce(|all, one| all + one)
+}
+
+/// What they had devices read.
+fn rate_of_readers(summary: &Summary) -> Option<f64> {
+    let readers = summary.samples.of(Metric::CausedRead).iter();
+    readers.map(|series| series.mean).reduce(|all, one| all + one).filter(|sum| *sum > 0.0)
+}

@@ -1,0 +1,235 @@
+//! Blocked time by class and by process, file or code path: `iowhy waits`.
+//!
+//! What does not belong here: the ledger of a whole watch (see [`super::ledger`]).
+
+use super::ledger::parts_of;
+use crate::analysis::intervals::Pass;
+use crate::model::{Environment, Name, Names, Wait, WaitClass};
+use crate::source::Batch;
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+/// Groups that are kept apart; the waits of any further one are those of all others together.
+const MOST: usize = 4096;
+/// Groups that are listed.
+const MOST_LISTED: usize = 200;
+/// Stacks whose functions are kept.
+const MOST_STACKS: usize = 1 << 16;
+
+/// What waits are told apart by, beside their class.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum By {
+    /// Nothing else.
+    #[default]
+    Class,
+    /// The process.
+    Process,
+    /// The file that the system call was given.
+    File,
+    /// The kernel's functions, innermost first.
+    Stack,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+enum Key {
+    Nothing,
+    Others,
+    Process(u32, Option<Name>),
+    File(Option<Name>),
+    Stack(Option<u64>),
+}
+
+/// A group as it reads: class, process number, name, whether it is all others.
+type Text = (&'static str, Option<u32>, Option<String>, bool);
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    time_ns: u64,
+    waits: u64,
+    longest_ns: u64,
+}
+
+/// Adds up waits as they come.
+#[derive(Clone, Debug)]
+pub struct WaitGroups {
+    by: By,
+    sums: FxHashMap<(Key, WaitClass), Sum>,
+    stacks: FxHashMap<u64, Box<[Name]>>,
+    blocked_ns: u64,
+    kernel_threads_ns: u64,
+    censored: u64,
+}
+
+/// Blocked time by class and one thing more.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct Blocked {
+    /// Time in which threads of programs were blocked, all together, nanoseconds.
+    pub blocked_ns: u64,
+    /// Waits of the kernel's own threads, nanoseconds: not in the groups.
+    pub kernel_threads_ns: u64,
+    /// Waits that began before the watch or outlasted it: with the time that lies in it.
+    pub censored_waits: u64,
+    /// The groups, most time first.
+    pub groups: Vec<BlockedGroup>,
+    /// Time of groups beyond those listed, nanoseconds.
+    pub unlisted_ns: u64,
+}
+
+/// One group of waits.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct BlockedGroup {
+    /// What they waited for, in one word.
+    pub class: &'static str,
+    /// The process's number.
+    pub pid: Option<u32>,
+    /// The process, the file, or the functions (innermost first, with ` < ` between); `None` where
+    /// it is not told apart or not known.
+    pub name: Option<String>,
+    /// Whether it is all the groups that there was no room for.
+    pub is_others: bool,
+    /// Their time, nanoseconds.
+    pub time_ns: u64,
+    /// Its share of all blocked time.
+    pub time_share: f64,
+    /// How many waits it is a part of.
+    pub waits: u64,
+    /// Its longest part of one wait, nanoseconds.
+    pub longest_ns: u64,
+}
+
+impl WaitGroups {
+    /// Waits told apart by `by`.
+    pub fn new(by: By) -> WaitGroups {
+        WaitGroups {
+            by,
+            sums: FxHashMap::default(),
+            stacks: FxHashMap::default(),
+            blocked_ns: 0,
+            kernel_threads_ns: 0,
+            censored: 0,
+        }
+    }
+
+    fn add_wait(&mut self, wait: &Wait) {
+        if wait.kernel_thread {
+            self.kernel_threads_ns += wait.duration_ns;
+            return;
+        }
+        self.censored += u64::from(wait.censored);
+        self.blocked_ns += wait.duration_ns;
+        let key = match self.by {
+            By::Class => Key::Nothing,
+            By::Process => Key::Process(wait.pid, wait.process),
+            By::File => Key::File(wait.file),
+            By::Stack => Key::Stack(wait.stack_id),
+        };
+        for (class, time_ns) in parts_of(wait) {
+            let room = self.sums.len() < MOST || self.sums.contains_key(&(key, class));
+            let key = if room { key } else { Key::Others };
+            let sum = self.sums.entry((key, class)).or_default();
+            sum.time_ns += time_ns;
+            sum.waits += 1;
+            sum.longest_ns = sum.longest_ns.max(time_ns);
+        }
+    }
+
+    /// The number and the name of a group.
+    fn name_of(&self, key: Key, names: &Names) -> (Option<u32>, Option<String>) {
+        let text = |name: Name| names.get(name).to_owned();
+        match key {
+            Key::Nothing | Key::Others => (None, None),
+            Key::Process(pid, name) => (Some(pid), name.map(text)),
+            Key::File(file) => (None, file.map(text)),
+            Key::Stack(id) => {
+                let frames = id.and_then(|id| self.stacks.get(&id));
+                let join = |frames: &[Name]| {
+                    frames.iter().map(|name| names.get(*name)).collect::<Vec<_>>().join(" < ")
+                };
+                (None, frames.map(|frames| join(frames)))
+            }
+        }
+    }
+}
+
+impl Pass for WaitGroups {
+    type Figures = Blocked;
+
+    fn begin(&self, _environment: &Environment) -> WaitGroups {
+        WaitGroups::new(self.by)
+    }
+
+    fn add(&mut self, batch: &Batch, _names: &Names) {
+        if self.by == By::Stack {
+            for stack in batch.stacks.iter().filter(|stack| !stack.user) {
+                if self.stacks.len() < MOST_STACKS {
+                    self.stacks.insert(stack.stack_id, stack.frames.as_slice().into());
+                }
+            }
+        }
+        batch.waits.iter().for_each(|wait| self.add_wait(wait));
+    }
+
+    fn finish(self, _environment: &Environment, names: &Names) -> Blocked {
+        // Different stacks can read alike.
+        let mut alike: FxHashMap<Text, Sum> = FxHashMap::default();
+        for ((key, class), sum) in &self.sums {
+            let (pid, name) = self.name_of(*key, names);
+            let group = (class.word(), pid, name, *key == Key::Others);
+            let total = alike.entry(group).or_default();
+            total.time_ns += sum.time_ns;
+            total.waits += sum.waits;
+            total.longest_ns = total.longest_ns.max(sum.longest_ns);
+        }
+        let mut groups: Vec<BlockedGroup> = alike
+            .into_iter()
+            .map(|((class, pid, name, is_others), sum)| BlockedGroup {
+                class,
+                pid,
+                name,
+                is_others,
+                time_ns: sum.time_ns,
+                time_share: sum.time_ns as f64 / self.blocked_ns.max(1) as f64,
+                waits: sum.waits,
+                longest_ns: sum.longest_ns,
+            })
+            .collect();
+        let order = |it: &BlockedGroup| (it.pid, it.name.clone(), it.class);
+        groups.sort_by(|a, b| b.time_ns.cmp(&a.time_ns).then_with(|| order(a).cmp(&order(b))));
+        let unlisted_ns = groups.iter().skip(MOST_LISTED).map(|group| group.time_ns).sum();
+        groups.truncate(MOST_LISTED);
+        Blocked {
+            blocked_ns: self.blocked_ns,
+            kernel_threads_ns: self.kernel_threads_ns,
+            censored_waits: self.censored,
+            groups,
+            unlisted_ns,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::script::Script;
+
+    #[test]
+    fn groups_add_up_to_the_ledger() {
+        let mut script = Script::new(1);
+        script.wait((7, "cat"), WaitClass::PageRead, 900, 500, 100);
+        script.wait((7, "cat"), WaitClass::Fsync, 50, 0, 0);
+        script.wait((8, "dd"), WaitClass::PageRead, 300, 300, 0);
+        let ledger = script.summary().ledger.unwrap();
+        for by in [By::Class, By::Process, By::File, By::Stack] {
+            let mut pass = WaitGroups::new(by);
+            pass.add(&script.batch, &script.names);
+            let found = pass.finish(&script.environment, &script.names);
+            let sum: u64 = found.groups.iter().map(|group| group.time_ns).sum();
+            assert_eq!((sum, found.blocked_ns), (ledger.blocked_ns, 1_250), "{by:?}");
+        }
+        let mut pass = WaitGroups::new(By::Process);
+        pass.add(&script.batch, &script.names);
+        let found = pass.finish(&script.environment, &script.names);
+        let of_cat = found.groups.iter().filter(|group| group.name.as_deref() == Some("cat"));
+        assert_eq!(of_cat.map(|group| group.time_ns).sum::<u64>(), 950);
+    }
+}

@@ -1,0 +1,229 @@
+//! What `samples` may hold: each metric is one line here, with its word, what it is about, its unit
+//! and its sentence; the sampler, the views and the documentation all come from that line.
+//!
+//! What does not belong here: where in the kernel's files a value stands (crate `iowhy-capture`).
+
+use super::sample::Scope;
+use super::table::Unit;
+
+/// How the values of a metric behave.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shape {
+    /// It only grows: what tells is its change.
+    Counter,
+    /// It goes up and down.
+    Gauge,
+}
+
+/// What is known of a metric without any value.
+#[derive(Clone, Copy, Debug)]
+pub struct MetricInfo {
+    /// Its word in the column `metric`: an interface, since people write SQL on it.
+    pub word: &'static str,
+    /// What it is about.
+    pub scope: Scope,
+    /// Whether it only grows.
+    pub shape: Shape,
+    /// The unit of its values.
+    pub unit: Unit,
+    /// One sentence for whoever reads the recording.
+    pub sentence: &'static str,
+}
+
+macro_rules! metrics {
+    ($( $scope:ident { $(
+        $metric:ident = $word:literal $shape:ident $unit:ident $sentence:literal;
+    )+ } )+) => {
+        /// A counter or a gauge that is read at intervals.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+        pub enum Metric { $($( #[doc = $sentence] $metric ),+),+ }
+
+        impl Metric {
+            /// Every metric, in the order of its definition.
+            pub const ALL: &'static [Metric] = &[$($( Metric::$metric ),+),+];
+
+            /// What is known of it.
+            pub const fn info(self) -> MetricInfo {
+                match self { $($( Metric::$metric => MetricInfo {
+                    word: $word,
+                    scope: Scope::$scope,
+                    shape: Shape::$shape,
+                    unit: Unit::$unit,
+                    sentence: $sentence,
+                } ),+),+ }
+            }
+
+            /// Whether it is of requests, so that it is not of some of them only.
+            pub const fn is_of_all_requests(self) -> bool {
+                matches!(
+                    self,
+                    Metric::UnderWay
+                        | Metric::UnderWayAge
+                        | Metric::OldestAge
+                        | Metric::OldestIssued
+                )
+            }
+
+            /// The metric of that scope and word; `None` for one that this iowhy does not know.
+            pub fn find(scope: Scope, word: &str) -> Option<Metric> {
+                match (scope, word) {
+                    $($( (Scope::$scope, $word) => Some(Metric::$metric), )+)+
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+metrics! {
+    System {
+        MemoryFree = "meminfo.MemFree" Gauge Bytes "Memory that nobody uses.";
+        MemoryAvailable = "meminfo.MemAvailable" Gauge Bytes "Memory that programs could get without swapping, as the kernel estimates it.";
+        Buffers = "meminfo.Buffers" Gauge Bytes "Page cache of block devices themselves: file systems' metadata.";
+        Cached = "meminfo.Cached" Gauge Bytes "Page cache of files, with shared memory.";
+        SharedMemory = "meminfo.Shmem" Gauge Bytes "Shared memory and tmpfs: in Cached, and not of any disk.";
+        Anonymous = "meminfo.AnonPages" Gauge Bytes "Memory of programs that belongs to no file.";
+        SlabReclaimable = "meminfo.SReclaimable" Gauge Bytes "Kernel memory that can be given back: inodes and names of files, mostly.";
+        SwapFree = "meminfo.SwapFree" Gauge Bytes "Swap that nobody uses.";
+        Dirty = "vmstat.nr_dirty" Gauge Bytes "Pages of files that were changed and not yet written.";
+        Writeback = "vmstat.nr_writeback" Gauge Bytes "Pages of files that are being written.";
+        DirtyThreshold = "vmstat.nr_dirty_threshold" Gauge Bytes "How much may be dirty before writers are made to wait, as the kernel computes it from vm.dirty_ratio or vm.dirty_bytes and the memory that could be dirtied.";
+        DirtyBackgroundThreshold = "vmstat.nr_dirty_background_threshold" Gauge Bytes "How much may be dirty before writeback begins, computed likewise.";
+        Dirtied = "vmstat.nr_dirtied" Counter Bytes "Pages that programs made dirty.";
+        Written = "vmstat.nr_written" Counter Bytes "Dirty pages that were written.";
+        FilePages = "vmstat.nr_file_pages" Gauge Bytes "The page cache: pages of files, of block devices and of shared memory.";
+        PagedIn = "vmstat.pgpgin" Counter Bytes "What all block devices read, with swap; stacked devices count each time.";
+        PagedOut = "vmstat.pgpgout" Counter Bytes "What all block devices wrote, with swap; stacked devices count each time.";
+        SwappedIn = "vmstat.pswpin" Counter Bytes "Anonymous memory that came from swap.";
+        SwappedOut = "vmstat.pswpout" Counter Bytes "Anonymous memory that went to swap.";
+        Faults = "vmstat.pgfault" Counter Count "Page faults, major and minor.";
+        MajorFaults = "vmstat.pgmajfault" Counter Count "Page faults that had to read from a device.";
+        RefaultsFile = "vmstat.workingset_refault_file" Counter Bytes "Pages of files read again soon after the page cache dropped them: it is too small for what is in use.";
+        RefaultsAnonymous = "vmstat.workingset_refault_anon" Counter Bytes "Anonymous pages that came back soon after they went to swap.";
+        Activated = "vmstat.pgactivate" Counter Bytes "Pages that were used again and moved to the active list.";
+        ScannedBackground = "vmstat.pgscan_kswapd" Counter Bytes "Pages that kswapd looked at to reclaim them.";
+        ScannedDirect = "vmstat.pgscan_direct" Counter Bytes "Pages that programs had to look at themselves to get memory.";
+        ReclaimedBackground = "vmstat.pgsteal_kswapd" Counter Bytes "Pages that kswapd reclaimed.";
+        ReclaimedDirect = "vmstat.pgsteal_direct" Counter Bytes "Pages that programs had to reclaim themselves.";
+        ReclaimedFile = "vmstat.pgsteal_file" Counter Bytes "Pages of files that were reclaimed, by whomever: what the page cache lost to want of memory.";
+        CpuUser = "stat.user" Counter Nanoseconds "CPU time of programs, of all CPUs together.";
+        CpuSystem = "stat.system" Counter Nanoseconds "CPU time of the kernel, with interrupts.";
+        CpuIdle = "stat.idle" Counter Nanoseconds "Time in which a CPU had nothing to do and no thread that slept there waited for I/O.";
+        CpuIoWait = "stat.iowait" Counter Nanoseconds "Idle time of CPUs on which a thread went to sleep for I/O: busy CPUs hide it, and it says nothing of how long threads wait.";
+        CpuSteal = "stat.steal" Counter Nanoseconds "Time that the hypervisor gave to others.";
+        Running = "stat.procs_running" Gauge Count "Threads that run or wait for a CPU.";
+        Blocked = "stat.procs_blocked" Gauge Count "Threads that wait for I/O (in_iowait).";
+        PressureIoSome = "pressure.io.some" Counter Nanoseconds "Time in which at least one task waited for I/O.";
+        PressureIoFull = "pressure.io.full" Counter Nanoseconds "Time in which all tasks that had something to do waited for I/O.";
+        PressureMemorySome = "pressure.memory.some" Counter Nanoseconds "Time in which at least one task waited for memory.";
+        PressureMemoryFull = "pressure.memory.full" Counter Nanoseconds "Time in which all tasks that had something to do waited for memory.";
+        PressureCpuSome = "pressure.cpu.some" Counter Nanoseconds "Time in which at least one task waited for a CPU.";
+        ProcessesUnread = "iowhy.processes_unread" Gauge Count "Processes that iowhy had no time to look at; they are looked at later.";
+        ProcessesUntold = "iowhy.processes_untold" Gauge Count "Processes that did I/O and have no row at this time; their next row holds it.";
+        CgroupsUnread = "iowhy.cgroups_unread" Gauge Count "Cgroups that iowhy had no time to look at; they are looked at later.";
+    }
+    Device {
+        Reads = "diskstats.reads" Counter Count "Reads completed.";
+        ReadsMerged = "diskstats.reads_merged" Counter Count "Reads merged into others before they were queued.";
+        ReadBytes = "diskstats.read_bytes" Counter Bytes "Bytes read.";
+        ReadTime = "diskstats.read_ns" Counter Nanoseconds "Time from getting a request to completion of reads; the kernel counts it in milliseconds.";
+        Writes = "diskstats.writes" Counter Count "Writes completed; a flush that somebody asks for is an empty one.";
+        WritesMerged = "diskstats.writes_merged" Counter Count "Writes merged into others.";
+        WriteBytes = "diskstats.write_bytes" Counter Bytes "Bytes written.";
+        WriteTime = "diskstats.write_ns" Counter Nanoseconds "The same time of writes.";
+        InFlight = "diskstats.in_flight" Gauge Count "Requests in flight.";
+        BusyTime = "diskstats.busy_ns" Counter Nanoseconds "Time with at least one request in flight, in steps of a clock tick.";
+        QueueTime = "diskstats.queue_ns" Counter Nanoseconds "Time of all requests that completed.";
+        Discards = "diskstats.discards" Counter Count "Discards completed.";
+        DiscardsMerged = "diskstats.discards_merged" Counter Count "Discards merged into others.";
+        DiscardBytes = "diskstats.discard_bytes" Counter Bytes "Bytes discarded.";
+        DiscardTime = "diskstats.discard_ns" Counter Nanoseconds "The same time of discards.";
+        Flushes = "diskstats.flushes" Counter Count "Cache flushes that the device completed.";
+        FlushTime = "diskstats.flush_ns" Counter Nanoseconds "Their time.";
+        UnderWay = "under_way.requests" Gauge Count "Requests that iowhy saw queued and has not seen end.";
+        UnderWayAge = "under_way.age_ns" Gauge Nanoseconds "Their ages together; with the time of those that ended it gives the exact mean in flight.";
+        OldestAge = "under_way.oldest_ns" Gauge Nanoseconds "The age of the oldest of them.";
+        OldestIssued = "under_way.oldest_issued_ns" Gauge Nanoseconds "How long the one that was issued to the driver first has been there.";
+    }
+    Process {
+        LogicalRead = "io.rchar" Counter Bytes "What read calls returned, from the page cache, pipes and sockets too.";
+        LogicalWrite = "io.wchar" Counter Bytes "What write calls took, to pipes and sockets too.";
+        ReadCalls = "io.syscr" Counter Count "Read calls.";
+        WriteCalls = "io.syscw" Counter Count "Write calls.";
+        CausedRead = "io.read_bytes" Counter Bytes "What it had devices read, readahead included; what others read ahead for it is theirs.";
+        CausedWrite = "io.write_bytes" Counter Bytes "Pages that it made dirty and direct writes: what devices are to write for it, whenever that is.";
+        CancelledWrite = "io.cancelled_write_bytes" Counter Bytes "Dirty pages that it threw away (by truncating or deleting) before they were written.";
+        ProcessMajorFaults = "stat.majflt" Counter Count "Page faults that had to read from a device.";
+        DelayedByIo = "stat.delayacct_blkio_ns" Counter Nanoseconds "Time that it waited for block I/O as delay accounting has it: 0 unless kernel.task_delayacct is on.";
+    }
+    Cgroup {
+        CgroupRead = "io.rbytes" Counter Bytes "Bytes read by it and the cgroups below, over all devices.";
+        CgroupWrite = "io.wbytes" Counter Bytes "Bytes written by them; buffered writes count only on cgroup v2 and file systems that support it.";
+        CgroupReads = "io.rios" Counter Count "Reads of them.";
+        CgroupWrites = "io.wios" Counter Count "Writes of them.";
+        CgroupDiscarded = "io.dbytes" Counter Bytes "Bytes discarded by them.";
+        CgroupFile = "memory.file" Gauge Bytes "Page cache charged to them.";
+        CgroupAnonymous = "memory.anon" Gauge Bytes "Anonymous memory charged to them.";
+        CgroupDirty = "memory.file_dirty" Gauge Bytes "Their dirty pages.";
+        CgroupWriteback = "memory.file_writeback" Gauge Bytes "Their pages that are being written.";
+        CgroupRefaults = "memory.workingset_refault_file" Counter Bytes "Their pages of files read again soon after they were dropped: their memory is too small for what is in use.";
+        CgroupMajorFaults = "memory.pgmajfault" Counter Count "Their page faults that had to read from a device.";
+        CgroupIoSome = "io.pressure.some" Counter Nanoseconds "Time in which at least one of their tasks waited for I/O.";
+        CgroupIoFull = "io.pressure.full" Counter Nanoseconds "Time in which all of their tasks that had something to do waited for I/O.";
+        CgroupMemorySome = "memory.pressure.some" Counter Nanoseconds "Time in which at least one of their tasks waited for memory.";
+    }
+}
+
+/// The columns of /proc/diskstats behind the device's name, and how many of a metric's unit one of
+/// theirs is.
+pub const DISKSTATS: [(Metric, u64); 17] = [
+    (Metric::Reads, 1),
+    (Metric::ReadsMerged, 1),
+    (Metric::ReadBytes, 512),
+    (Metric::ReadTime, 1_000_000),
+    (Metric::Writes, 1),
+    (Metric::WritesMerged, 1),
+    (Metric::WriteBytes, 512),
+    (Metric::WriteTime, 1_000_000),
+    (Metric::InFlight, 1),
+    (Metric::BusyTime, 1_000_000),
+    (Metric::QueueTime, 1_000_000),
+    (Metric::Discards, 1),
+    (Metric::DiscardsMerged, 1),
+    (Metric::DiscardBytes, 512),
+    (Metric::DiscardTime, 1_000_000),
+    (Metric::Flushes, 1),
+    (Metric::FlushTime, 1_000_000),
+];
+
+/// The subject of a process's samples: its number, a space and its name.
+pub fn process_subject(pid: u32, name: &str) -> String {
+    format!("{pid} {name}")
+}
+
+/// The number and the name that [`process_subject`] was made of.
+pub fn process_of(subject: &str) -> Option<(u32, &str)> {
+    let (pid, name) = subject.split_once(' ')?;
+    Some((pid.parse().ok()?, name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_word_leads_back() {
+        for metric in Metric::ALL {
+            let info = metric.info();
+            assert_eq!(Metric::find(info.scope, info.word), Some(*metric));
+            assert!(info.sentence.ends_with('.'), "{}", info.word);
+        }
+        assert_eq!(Metric::find(Scope::Device, "meminfo.MemFree"), None);
+    }
+
+    #[test]
+    fn a_subject_leads_back_to_its_process() {
+        assert_eq!(process_of(&process_subject(7, "a b")), Some((7, "a b")));
+        assert_eq!(process_of("sda"), None);
+    }
+}

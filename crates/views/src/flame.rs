@@ -1,0 +1,24 @@
+//! Folded stacks as a flame graph.
+//!
+//! What does not belong here: folding stacks (see `iowhy_core::formats::collapsed`).
+
+use inferno::flamegraph::{self, Options};
+
+/// The flame graph of folded stacks, a line each, as SVG; what is wrong with it in words.
+///
+/// # Errors
+/// When there is no stack, or it cannot be drawn.
+pub fn svg(folded: &str, title: &str, unit: &str) -> Result<Vec<u8>, String> {
+    if folded.is_empty() {
+        return Err("no request has a stack".to_owned());
+    }
+    let mut options = Options::default();
+    title.clone_into(&mut options.title);
+    unit.clone_into(&mut options.count_name);
+    // The same stacks give the same picture.
+    options.deterministic = true;
+    let mut picture = Vec::new();
+    flamegraph::from_lines(&mut options, folded.lines(), &mut picture)
+        .map_err(|error| error.to_string())?;
+    Ok(picture)
+}

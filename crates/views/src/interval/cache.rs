@@ -1,0 +1,161 @@
+//! `iowhy cache`: the page cache, as cachestat, free and vmstat tell it, and readahead's yield.
+
+use super::View;
+use crate::human;
+use crate::style::{Paint, Style};
+use crate::table::{Align, Cell, Column, Definition, Room};
+use crate::text::Screen;
+use iowhy_core::analysis::Summary;
+use iowhy_core::analysis::cache::{PageCache, page_cache};
+
+/// `iowhy cache`.
+pub const CACHE: View<Summary> = View {
+    name: "cache",
+    draw,
+    json: |summary| serde_json::to_value(page_cache(summary)).unwrap_or_default(),
+};
+
+/// What is in memory.
+pub const MEMORY: Definition<PageCache> = Definition {
+    title: "iowhy cache: memory",
+    sentence: "What is in memory at the end of the interval; dirty and writeback are the most that \
+               there were at any look.",
+    columns: &[
+        number("free", "bytes", 2, "memory that nobody uses", |it, _| bytes(it.free_bytes)),
+        number(
+            "available",
+            "bytes",
+            1,
+            "memory that programs could get without swapping",
+            |it, _| bytes(it.available_bytes),
+        ),
+        number("cache", "bytes", 0, "the page cache of files, without shared memory", |it, _| {
+            bytes(it.cached_bytes)
+        }),
+        number("buffers", "bytes", 3, "the page cache of block devices: metadata", |it, _| {
+            bytes(it.buffers_bytes)
+        }),
+        number("dirty", "bytes", 0, "pages changed and not yet written", |it, _| {
+            bytes(it.dirty_bytes)
+        }),
+        number("writeback", "bytes", 0, "pages that are being written", |it, _| {
+            bytes(it.writeback_bytes)
+        }),
+        explained(
+            "dirty pages from which on writeback runs, and writers are held back",
+            number(
+                "bg limit",
+                "bytes",
+                0,
+                "dirty pages from which on writeback runs in the background, as the kernel computes \
+                 it now from vm.dirty_background_* and the memory that could be dirtied",
+                |it, _| bytes(it.background_limit_bytes),
+            ),
+        ),
+        explained(
+            "dirty pages from which on writeback runs, and writers are held back",
+            number(
+                "limit",
+                "bytes",
+                0,
+                "dirty pages from which on writers are held back, computed likewise; half way \
+                 between the two the kernel begins to slow them down",
+                |it, _| bytes(it.limit_bytes),
+            ),
+        ),
+    ],
+};
+
+/// What moved.
+pub const FLOWS: Definition<PageCache> = Definition {
+    title: "iowhy cache: flows",
+    sentence: "What moved in the interval, per second.",
+    columns: &[
+        number("dirtied/s", "bytes/s", 0, "pages made dirty", |it, _| {
+            bytes(it.dirtied_bytes_per_s)
+        }),
+        number("written/s", "bytes/s", 0, "dirty pages written", |it, _| {
+            bytes(it.written_bytes_per_s)
+        }),
+        number("growth/s", "bytes/s", 3, "by how much the page cache grew or shrank", |it, _| {
+            signed(it.growth_bytes_per_s)
+        }),
+        number("reclaim/s", "bytes/s", 2, "pages of files dropped for want of memory", |it, _| {
+            bytes(it.reclaimed_bytes_per_s)
+        }),
+        explained(
+            "dropped and read again: the cache is too small for what is in use",
+            number(
+                "refault/s",
+                "bytes/s",
+                0,
+                "pages of files that were read again soon after they were dropped: the page cache is \
+                 too small for what is in use",
+                |it, _| bytes(it.refaulted_bytes_per_s),
+            ),
+        ),
+        number("majflt/s", "1/s", 1, "page faults that had to read from a device", |it, _| {
+            it.major_faults_per_s.map_or_else(|| "?".to_owned(), human::rate).into()
+        }),
+        number(
+            "filled/s",
+            "bytes/s",
+            0,
+            "read from devices into the page cache or for it",
+            |it, _| bytes(Some(it.filled_bytes_per_s)),
+        ),
+        number("ahead/s", "bytes/s", 0, "the part of it that the kernel read ahead", |it, _| {
+            bytes(Some(it.read_ahead_bytes_per_s))
+        }),
+        explained(
+            "bytes that read calls got for each byte read from devices; far below 1 readahead is \
+             wasted",
+            number(
+                "yield",
+                "",
+                0,
+                "bytes that read calls gave to the processes that had devices read, for each byte \
+                 that devices read for them: above 1 the page cache had the rest; far below 1 \
+                 readahead reads what nobody asks for, or the data is used through mmap",
+                |it, _| it.asked_per_read.map_or_else(|| "-".to_owned(), human::rate).into(),
+            ),
+        ),
+    ],
+};
+
+const fn number(
+    heading: &'static str,
+    unit: &'static str,
+    rank: u8,
+    sentence: &'static str,
+    value: fn(&PageCache, &Style) -> Cell,
+) -> Column<PageCache> {
+    let room = Room::Rank(rank);
+    Column { heading, unit, align: Align::Right, room, sentence, legend: "", value }
+}
+
+const fn explained(legend: &'static str, column: Column<PageCache>) -> Column<PageCache> {
+    Column { legend, ..column }
+}
+
+fn bytes(bytes: Option<f64>) -> Cell {
+    bytes.map_or_else(|| "?".to_owned(), human::bytes).into()
+}
+
+fn signed(bytes: Option<f64>) -> Cell {
+    let shown = |bytes: f64| match bytes < 0.0 {
+        true => format!("-{}", human::bytes(-bytes)),
+        false => human::bytes(bytes),
+    };
+    bytes.map_or_else(|| "?".to_owned(), shown).into()
+}
+
+fn draw(summary: &Summary, screen: &mut Screen<'_>) {
+    match page_cache(summary) {
+        None => screen.prose("the source has no samples of memory", 0, Paint::Faint),
+        Some(cache) => {
+            screen.rows(&MEMORY, &[cache]);
+            screen.rows(&FLOWS, &[cache]);
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! `iowhy proc`: pidstat -d and iotop, with what devices really did for each process.
+
+use super::View;
+use crate::escape::escape;
+use crate::human;
+use crate::style::{Paint, Style};
+use crate::table::{Align, Cell, Column, Definition, Room};
+use crate::text::Screen;
+use crate::text::header::plural;
+use iowhy_core::analysis::Summary;
+use iowhy_core::analysis::activity::{ProcessActivity, processes};
+use iowhy_core::model::Metric;
+
+/// `iowhy proc`.
+pub const PROC: View<Summary> = View {
+    name: "proc",
+    draw,
+    json: |summary| serde_json::to_value(processes(summary)).unwrap_or_default(),
+};
+
+/// Processes shown in each interval.
+const SHOWN: usize = 20;
+
+/// The columns of `iowhy proc`.
+pub const PROCESSES: Definition<ProcessActivity> = Definition {
+    title: "iowhy proc",
+    sentence: "One row for each process that did I/O in the interval or was blocked by it, the one \
+               that moved most bytes first; the columns are those of pidstat -d, then iotop's share \
+               of time, then what devices did for it.",
+    columns: &[
+        Column {
+            heading: "UID",
+            unit: "",
+            align: Align::Left,
+            room: Room::Rank(6),
+            sentence: "its user, where one of its requests was seen",
+            legend: "",
+            value: |row, style| text(row.user.as_deref(), style),
+        },
+        number("PID", "", 0, "its number", |row, _| row.pid.to_string().into()),
+        number(
+            "kB_rd/s",
+            "KiB/s",
+            0,
+            "what it had devices read (read_bytes of /proc/PID/io), readahead included; what others \
+             read ahead for it is theirs",
+            |row, _| kilobytes(row.read_bytes_per_s).into(),
+        ),
+        explained(
+            "pages made dirty and direct writes, not what reached the device",
+            number(
+                "kB_wr/s",
+                "KiB/s",
+                0,
+                "pages that it made dirty, and its direct writes (write_bytes): what devices are to \
+                 write for it, whenever that is",
+                |row, _| kilobytes(row.write_bytes_per_s).into(),
+            ),
+        ),
+        number(
+            "kB_ccwr/s",
+            "KiB/s",
+            3,
+            "dirty pages that it threw away before they were written, by truncating or deleting",
+            |row, _| kilobytes(row.cancelled_bytes_per_s).into(),
+        ),
+        explained(
+            "time its threads were blocked for storage, of the interval; above 100 several were",
+            number(
+                "%blocked",
+                "%",
+                0,
+                "time in which its threads were blocked for storage, of the interval's length; more \
+                 than 100 where several wait at once. iotop's IO and pidstat's iodelay are 0 without \
+                 kernel.task_delayacct; this is not",
+                |row, _| row.blocked_share.map_or_else(|| "-".to_owned(), human::percent).into(),
+            ),
+        ),
+        number("dev r/s", "1/s", 2, "reads that devices completed for it", |row, _| {
+            human::rate(row.device_reads_per_s).into()
+        }),
+        explained(
+            "requests that devices completed with its data, whoever submitted them",
+            number(
+                "dev w/s",
+                "1/s",
+                2,
+                "writes that devices completed with its data, whoever submitted them (writeback is \
+                 its dirtier's)",
+                |row, _| human::rate(row.device_writes_per_s).into(),
+            ),
+        ),
+        number("dev kB/s", "KiB/s", 4, "bytes of these reads and writes", |row, _| {
+            human::rate(row.device_bytes_per_s / 1024.0).into()
+        }),
+        number("rchar/s", "KiB/s", 7, "what read calls gave it, from wherever", |row, _| {
+            kilobytes(row.logical_read_bytes_per_s).into()
+        }),
+        number("wchar/s", "KiB/s", 7, "what write calls took, to wherever", |row, _| {
+            kilobytes(row.logical_write_bytes_per_s).into()
+        }),
+        number("majflt/s", "1/s", 5, "page faults that had to read from a device", |row, _| {
+            row.major_faults_per_s.map_or_else(|| "-".to_owned(), human::rate).into()
+        }),
+        Column {
+            heading: "Command",
+            unit: "",
+            align: Align::Left,
+            room: Room::CutEnd,
+            sentence: "its name",
+            legend: "",
+            value: |row, style| escape(&row.process, style).into_owned().into(),
+        },
+    ],
+};
+
+const fn explained(
+    legend: &'static str,
+    column: Column<ProcessActivity>,
+) -> Column<ProcessActivity> {
+    Column { legend, ..column }
+}
+
+const fn number(
+    heading: &'static str,
+    unit: &'static str,
+    rank: u8,
+    sentence: &'static str,
+    value: fn(&ProcessActivity, &Style) -> Cell,
+) -> Column<ProcessActivity> {
+    let room = Room::Rank(rank);
+    Column { heading, unit, align: Align::Right, room, sentence, legend: "", value }
+}
+
+fn text(text: Option<&str>, style: &Style) -> Cell {
+    text.map_or_else(|| "-".to_owned(), |text| escape(text, style).into_owned()).into()
+}
+
+fn kilobytes(bytes: Option<f64>) -> String {
+    bytes.map_or_else(|| "-".to_owned(), |bytes| human::rate(bytes / 1024.0))
+}
+
+fn draw(summary: &Summary, screen: &mut Screen<'_>) {
+    let rows = processes(summary);
+    if rows.is_empty() {
+        screen.prose("no process did I/O", 0, Paint::Faint);
+    }
+    let (shown, hidden) = rows.split_at(rows.len().min(SHOWN));
+    screen.rows(&PROCESSES, shown);
+    let mut notes = Vec::new();
+    if !hidden.is_empty() {
+        notes.push(format!("{} more did less", plural(hidden.len() as u64, "process")));
+    }
+    for (metric, what) in [
+        (Metric::ProcessesUntold, "did less and are counted later"),
+        (Metric::ProcessesUnread, "were not looked at for want of time"),
+    ] {
+        let count = summary.samples.system(metric).map_or(0.0, |series| series.max);
+        if count > 0.0 {
+            notes.push(format!("up to {} {what}", plural(count as u64, "process")));
+        }
+    }
+    if !notes.is_empty() {
+        screen.prose(&notes.join("; "), 2, Paint::Faint);
+    }
+}

@@ -1,0 +1,20 @@
+//! `iowhy stacks`: which functions asked for the requests, as perf report lists them.
+
+use super::View;
+use crate::style::Paint;
+use crate::text::{Screen, code_paths};
+use iowhy_core::analysis::Summary;
+
+/// `iowhy stacks`.
+pub const STACKS: View<Summary> = View {
+    name: "stacks",
+    draw,
+    json: |summary| serde_json::to_value(&summary.code_paths).unwrap_or_default(),
+};
+
+fn draw(summary: &Summary, screen: &mut Screen<'_>) {
+    if summary.code_paths.sampled_requests == 0 {
+        screen.prose("no request with a stack", 0, Paint::Faint);
+    }
+    code_paths(summary, screen);
+}

@@ -1,0 +1,70 @@
+//! `iowhy probe`: what a short test of a device or file showed.
+//!
+//! What does not belong here: running the test (the binary).
+
+use crate::human;
+use crate::style::Style;
+use crate::table::{Align, Cell, Column, Definition, Room, draw};
+use serde::Serialize;
+
+/// What one part of the test showed.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct ProbeRow {
+    /// What was done: `read 4 KiB, one at a time`.
+    pub test: String,
+    /// Requests of the test per second.
+    pub requests_per_s: f64,
+    /// Bytes per second.
+    pub bytes_per_s: f64,
+    /// Half of them took at most this, nanoseconds.
+    pub p50_ns: f64,
+    /// 99 % took at most this, nanoseconds.
+    pub p99_ns: f64,
+    /// The longest, nanoseconds.
+    pub max_ns: f64,
+}
+
+/// The columns of `iowhy probe`.
+pub const PROBE: Definition<ProbeRow> = Definition {
+    title: "iowhy probe",
+    sentence: "One row for each part of the test, as fio measured it: direct I/O, past the page \
+               cache. What others ask of the device at the same time is in the figures.",
+    columns: &[
+        Column {
+            heading: "TEST",
+            unit: "",
+            align: Align::Left,
+            room: Room::CutEnd,
+            sentence: "what was done, and how many at a time",
+            legend: "",
+            value: |row, _| row.test.clone().into(),
+        },
+        number("IOPS", "1/s", "requests per second", |row, _| {
+            human::rate(row.requests_per_s).into()
+        }),
+        number("bytes/s", "bytes/s", "bytes per second", |row, _| {
+            human::bytes(row.bytes_per_s).into()
+        }),
+        number("p50", "time", "half of them took at most this", |row, style| {
+            human::time(row.p50_ns, style).into()
+        }),
+        number("p99", "time", "99 % of them took at most this", |row, style| {
+            human::time(row.p99_ns, style).into()
+        }),
+        number("max", "time", "the longest", |row, style| human::time(row.max_ns, style).into()),
+    ],
+};
+
+const fn number(
+    heading: &'static str,
+    unit: &'static str,
+    sentence: &'static str,
+    value: fn(&ProbeRow, &Style) -> Cell,
+) -> Column<ProbeRow> {
+    Column { heading, unit, align: Align::Right, room: Room::Rank(0), sentence, legend: "", value }
+}
+
+/// The table.
+pub fn render(rows: &[ProbeRow], style: &Style) -> String {
+    draw(&PROBE, rows, style).lines().map(|line| line + "\n").collect()
+}
