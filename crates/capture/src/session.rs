@@ -177,6 +177,11 @@ impl Session {
                 }
             }
         });
+        self.overflowed(each);
+    }
+
+    /// What is under way beyond the table of it, each as a record without an end.
+    pub fn overflowed(&self, each: impl FnMut(&[u8])) {
         self.each_value("overflow", each);
     }
 

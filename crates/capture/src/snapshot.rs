@@ -192,14 +192,17 @@ impl UnderWay {
 pub fn under_way(session: &Session) -> Vec<UnderWay> {
     let mut found = Vec::new();
     let Some(program) = session.program("list_under_way") else { return found };
-    for map in ["under_way", "overflow"].into_iter().filter_map(|map| session.handle(map)) {
-        let Ok(link) = program.attach_iter(map.as_fd()) else { continue };
+    if let Some(map) = session.handle("under_way")
+        && let Ok(link) = program.attach_iter(map.as_fd())
+    {
         read_list(&link, size_of::<wire::wire_under_way>(), |record| {
             let Ok(record) = wire::wire_under_way::read_from_bytes(record) else { return };
             let wire::wire_under_way { device, queue_ns, issue_ns, .. } = record;
             found.push(UnderWay { device, queue_ns, issue_ns });
         });
     }
+    // Few are ever there: what has no place in the table.
+    session.overflowed(|record| found.extend(UnderWay::of(record)));
     found
 }
 

@@ -125,20 +125,29 @@ int look_in_flight(u64 *ctx)
 	return count;
 }
 
-/* What is under way now, of the map that the iterator is attached to. */
+static __always_inline void list_one(struct seq_file *seq, u64 key, struct wire_request *r)
+{
+	struct wire_under_way record = {};
+
+	if (!key || !r->queue_ns)
+		return;
+	record.queue_ns = r->queue_ns;
+	record.issue_ns = r->issue_ns;
+	record.device = r->device;
+	bpf_seq_write(seq, &record, sizeof(record));
+}
+
+/* What is under way now, of the table of it. */
 SEC("iter/bpf_map_elem")
 int list_under_way(struct bpf_iter__bpf_map_elem *ctx)
 {
-	struct wire_under_way record = {};
-	struct wire_slot *slot = ctx->value;
+	struct seq_file *seq = ctx->meta->seq;
+	struct wire_pair *pair = ctx->value;
 
-	if (!slot || !slot->key)
+	if (!pair)
 		return 0;
-	record.queue_ns = slot->request.queue_ns;
-	record.issue_ns = slot->request.issue_ns;
-	record.device = slot->request.device;
-	if (record.queue_ns)
-		bpf_seq_write(ctx->meta->seq, &record, sizeof(record));
+	list_one(seq, pair->keys[0], &pair->requests[0]);
+	list_one(seq, pair->keys[1], &pair->requests[1]);
 	return 0;
 }
 
