@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: help demo test test-static lint bench-capture bench-blktrace bench-locate deps
+.PHONY: help demo test test-static lint bench-capture bench-blktrace bench-locate bench-views deps
 
 # The compiler for BPF. Debian 12 has it; crates/capture asks for it by this variable.
 export CLANG ?= clang-16
@@ -43,6 +43,11 @@ bench-locate: ## Measure block to file, beside debugfs; writes docs/blktrace-ben
 	@scripts/install-deps build test bench
 	cargo build --release --package iowhy --package iowhy-labs
 	$(TARGET)/release/iowhy-labs bench-locate
+
+bench-views: ## Compare the views with iostat, pidstat and biolatency; writes docs/views.md
+	@scripts/install-deps build test bench
+	cargo build --release --package iowhy --package iowhy-labs
+	$(TARGET)/release/iowhy-labs bench-views
 
 deps: ## Install every package that any target needs
 	@scripts/install-deps build demo test static vm bench

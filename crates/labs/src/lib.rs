@@ -26,6 +26,7 @@
 
 pub mod bench;
 pub mod bench_blktrace;
+pub mod bench_views;
 pub mod captures;
 pub mod command;
 pub mod demo;

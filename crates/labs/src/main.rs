@@ -6,7 +6,7 @@ use iowhy_labs::devices::{Backing, Cgroup, FileSystem, Kind, LoopDevice, Zram};
 use iowhy_labs::error::Context;
 use iowhy_labs::scratch::{self, Scratch};
 use iowhy_labs::workload::Workload;
-use iowhy_labs::{Result, bench, bench_blktrace, demo, labs, vm};
+use iowhy_labs::{Result, bench, bench_blktrace, bench_views, demo, labs, vm};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -30,6 +30,8 @@ enum Command {
     Capture(bench_blktrace::Capture),
     /// Measures `iowhy locate` beside debugfs.
     BenchLocate(bench::locate::Settings),
+    /// Compares the views with the tools that they replace.
+    BenchViews(bench_views::Settings),
     /// Runs a command in a guest with another kernel.
     Vm(vm::command::Settings),
     /// Runs one lab: makes a cause happen and compares what iowhy says.
@@ -68,6 +70,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::BenchBlktrace(settings) => bench_blktrace::run(settings, &mut say).map(done),
         Command::Capture(capture) => capture.write().map(done),
         Command::BenchLocate(settings) => bench::locate::run(settings, &mut say).map(done),
+        Command::BenchViews(settings) => bench_views::run(settings, &mut say).map(done),
         Command::Vm(settings) => vm::command::run(settings, &mut say),
         Command::Run(settings) => labs::run::run(settings, &mut say).map(done),
         Command::Matrix(settings) => labs::matrix::run(settings, &mut say).map(done),

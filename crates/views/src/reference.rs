@@ -1,6 +1,8 @@
 //! `docs/screen.md`: every table and column of the screens, from their definitions.
 
 use crate::check::CHECK;
+use crate::interval::{cache, latency, proc, stat, waits};
+use crate::probe::PROBE;
 use crate::table::{Definition, Room};
 use crate::text::{
     ACTIVITY, BLAME, CHAINS, CODE_PATHS, CONTAINERS, CULPRITS, DEVICES, FILES, FILETOP, ORIGINS,
@@ -32,6 +34,12 @@ pub fn screen() -> String {
     describe(&mut page, &FILETOP);
     describe(&mut page, &BLAME);
     describe(&mut page, &CULPRITS);
+    describe(&mut page, &stat::DEVICES);
+    describe(&mut page, &proc::PROCESSES);
+    describe(&mut page, &latency::BUCKETS);
+    describe(&mut page, &waits::GROUPS);
+    [&cache::MEMORY, &cache::FLOWS].into_iter().for_each(|table| describe(&mut page, table));
+    describe(&mut page, &PROBE);
     describe(&mut page, &CHECK);
     page
 }

@@ -1,14 +1,13 @@
 //! What each process had devices do, and what it asked for, as /proc/PID/io and stat tell.
 
 use super::Out;
-use crate::host::read_text;
+use crate::host::{own, read_text};
 use iowhy_core::model::metric::process_subject;
 use iowhy_core::model::{Metric, Name};
 use rustc_hash::FxHashMap;
-use std::time::{Duration, Instant};
 
-/// Time for one look at processes: 1 % of a CPU, if there is one every second.
-const BUDGET: Duration = Duration::from_millis(10);
+/// CPU time for one look at processes: 1 % of a CPU, if there is one every second.
+const BUDGET_NS: u64 = 10_000_000;
 /// Processes that get rows at one look: those that moved most.
 const MOST_TOLD: usize = 50;
 /// For how many looks a process that did I/O is looked at before others.
@@ -54,12 +53,13 @@ struct Changed {
 impl Processes {
     pub fn look(&mut self, out: &mut Out<'_>) {
         self.looks += 1;
-        let begun = Instant::now();
+        let begun_ns = own::cpu_ns();
         let (first, rest) = self.order();
         let mut changed = Vec::new();
         let mut unread = 0;
         for (index, pid) in first.iter().chain(&rest).enumerate() {
-            let is_over = begun.elapsed() > if index < first.len() { BUDGET * 2 } else { BUDGET };
+            let budget_ns = if index < first.len() { BUDGET_NS * 2 } else { BUDGET_NS };
+            let is_over = own::cpu_ns() - begun_ns > budget_ns;
             if is_over {
                 unread += 1;
                 self.known.entry(*pid).and_modify(|known| known.seen = self.looks);

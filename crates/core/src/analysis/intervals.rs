@@ -298,7 +298,17 @@ impl<P: Pass> Cutter<P> {
             // What is read at the end of an interval is read a little later.
             false => window.end_ns.saturating_add((window.duration_ns() / 2).min(MOST_LATE_NS)),
         };
-        let samples = self.readings.until(until_ns, &mut window, names);
+        if number > 0 {
+            self.readings.count_devices(&mut window, names, true);
+        }
+        let samples = self.readings.until(until_ns, &window);
+        if self.last != Some(number) {
+            self.readings.count_devices(&mut window, names, false);
+        }
+        if self.wanted.every_ns.is_some() {
+            // When settings changed is not known; that they did is what the whole report says.
+            window.devices.iter_mut().for_each(|device| device.settings_end.clear());
+        }
         self.pass(number, environment, names).add(&samples, names);
         let pass = self.open.remove(&number).unwrap_or_else(|| self.like.begin(&window));
         self.next += 1;

@@ -27,8 +27,7 @@ impl Readings {
     }
 
     /// The samples of an interval, with those that it begins with: what was read by `until_ns`.
-    /// What the kernel counted of devices becomes their counters in `window`.
-    pub fn until(&mut self, until_ns: u64, window: &mut Environment, names: &Names) -> Batch {
+    pub fn until(&mut self, until_ns: u64, window: &Environment) -> Batch {
         // They came in the order of time, but for what was looked up before a change.
         let mut own: Vec<Sample> = Vec::new();
         let mut later = VecDeque::new();
@@ -46,20 +45,19 @@ impl Readings {
         let mut samples: Vec<Sample> = self.latest.values().filter(begins).cloned().collect();
         samples.sort_by_key(|sample| (sample.scope, sample.subject, sample.metric));
         samples.iter_mut().for_each(|it| it.time_ns = it.time_ns.max(window.start_ns));
-        self.count_devices(window, names, true);
         for sample in &own {
             let key = (sample.scope, sample.subject, sample.metric);
             if self.latest.len() < MOST || self.latest.contains_key(&key) {
                 self.latest.insert(key, sample.clone());
             }
         }
-        self.count_devices(window, names, false);
         samples.append(&mut own);
         Batch { samples, ..Batch::default() }
     }
 
-    /// Sets the counters of devices at one end of an interval, as far as they are known.
-    fn count_devices(&self, window: &mut Environment, names: &Names, at_start: bool) {
+    /// Sets the counters of devices at one end of an interval to what the kernel counted until then;
+    /// to none where that is not known.
+    pub fn count_devices(&self, window: &mut Environment, names: &Names, at_start: bool) {
         let mut counted: FxHashMap<&str, Vec<u64>> = FxHashMap::default();
         for sample in self.latest.values().filter(|sample| sample.scope == Scope::Device) {
             let metric = Metric::find(Scope::Device, names.get(sample.metric));
@@ -72,7 +70,7 @@ impl Readings {
             }
         }
         for device in &mut window.devices {
-            let Some(stat) = counted.remove(device.name.as_str()) else { continue };
+            let stat = counted.remove(device.name.as_str()).unwrap_or_default();
             let in_flight = stat.get(8).map(|count| (*count, 0));
             let ends = match at_start {
                 true => (&mut device.stat_start, &mut device.in_flight_start),

@@ -83,7 +83,7 @@ impl Stacks {
 }
 
 /// The functions of a stack that tell something; all of them where none does.
-fn telling(stack: &Stack, names: &Names) -> Box<[Name]> {
+pub(super) fn telling(stack: &Stack, names: &Names) -> Box<[Name]> {
     let is_plumbing = |name: &Name| {
         let text = names.get(*name);
         !stack.user && PLUMBING.iter().any(|begin| text.starts_with(begin))

@@ -30,8 +30,8 @@ pub(crate) use paths::section as code_paths;
 pub use stages::{STAGES, StageRow};
 pub use usage::{CONTAINERS, FILES, ORIGINS, PROCESSES, UsageRow};
 pub use waits::WAITS;
-pub(crate) use why::{figure, readable, weight};
 pub(crate) use waits::class as wait_class;
+pub(crate) use why::{figure, readable, weight};
 
 /// The first screen, in lines that end with a newline.
 pub fn render(summary: &Summary, diagnosis: &Diagnosis, style: &Style) -> String {

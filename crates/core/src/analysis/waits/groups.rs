@@ -4,6 +4,7 @@
 
 use super::ledger::parts_of;
 use crate::analysis::intervals::Pass;
+use crate::analysis::stacks::telling;
 use crate::model::{Environment, Name, Names, Wait, WaitClass};
 use crate::source::Batch;
 use rustc_hash::FxHashMap;
@@ -158,11 +159,11 @@ impl Pass for WaitGroups {
         WaitGroups::new(self.by)
     }
 
-    fn add(&mut self, batch: &Batch, _names: &Names) {
+    fn add(&mut self, batch: &Batch, names: &Names) {
         if self.by == By::Stack {
             for stack in batch.stacks.iter().filter(|stack| !stack.user) {
                 if self.stacks.len() < MOST_STACKS {
-                    self.stacks.insert(stack.stack_id, stack.frames.as_slice().into());
+                    self.stacks.insert(stack.stack_id, telling(stack, names));
                 }
             }
         }
