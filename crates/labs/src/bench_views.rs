@@ -54,7 +54,7 @@ pub fn run(settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<()> {
     command.stdin(Stdio::null()).stdout(Stdio::null());
     let mut fio = command.spawn().context(|| "start fio".to_owned())?;
     thread::sleep(Duration::from_secs(2));
-    let answers = answers(settings, &device.name());
+    let answers = answers(settings, device.name());
     process::end(&mut fio);
     let table = compare(&answers?)?;
     let mut part = String::new();
@@ -217,7 +217,7 @@ fn write(
     writeln!(part, "| figure | theirs | iowhy | difference |\n|---|--:|--:|--:|")?;
     for Line { figure, theirs, ours } in table {
         let difference = match *theirs {
-            zero if zero == 0.0 => "-".to_owned(),
+            0.0 => "-".to_owned(),
             theirs => format!("{:+.1} %", (ours / theirs - 1.0) * 100.0),
         };
         writeln!(part, "| {figure} | {theirs:.3} | {ours:.3} | {difference} |")?;

@@ -5,6 +5,7 @@ mod bad_input;
 mod damage;
 mod ends;
 mod formats;
+mod intervals;
 mod other_programs;
 pub mod rows;
 mod same_rows;
