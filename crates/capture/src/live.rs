@@ -40,14 +40,14 @@ pub struct Options {
     pub files: bool,
     /// System calls a second on each CPU above which they are no longer looked at.
     pub most_calls: u64,
+    /// Which counters are read, and how often; none of them without it.
+    pub sampling: Option<Sampling>,
 }
 
 impl Options {
     /// What [`Options::most_calls`] is unless somebody says otherwise: each costs about 100 ns,
     /// whatever it does, so this is 4 % of a CPU.
     pub const MOST_CALLS: u64 = 400_000;
-    /// Which counters are read, and how often; none of them without it.
-    pub sampling: Option<Sampling>,
 }
 
 /// A watch that is running, or that has ended and is being read to its end.

@@ -211,15 +211,13 @@ impl<P: Pass> Cutter<P> {
             cut.entry(number).or_default().wait_chains.push(chain.clone());
         }
         for file in &batch.files {
-            let number = self.number_of(Some(file.start_ns));
+            // What was begun in an interval that is over was told when it ended.
+            let number = self.at(file.start_ns).min(self.last.unwrap_or(u64::MAX)).max(self.next);
             cut.entry(number).or_default().files.push(file.clone());
         }
         for sample in &batch.samples {
             let number = self.number_of(Some(sample.time_ns));
             cut.entry(number).or_default().samples.push(sample.clone());
-            // What was begun in an interval that is over was told when it ended.
-            let number = self.at(file.start_ns).min(self.last.unwrap_or(u64::MAX)).max(self.next);
-            cut.entry(number).or_default().files.push(file.clone());
         }
         self.readings.add(&batch.samples);
         let read_ns = batch.samples.iter().map(|sample| sample.time_ns).max();

@@ -4,8 +4,8 @@
 //! What does not belong here: when a screen is due, and printing it (the binary), and what its
 //! figures mean together (crate `iowhy-core`).
 
-pub mod files;
 pub mod cache;
+pub mod files;
 pub mod latency;
 pub mod proc;
 pub mod snoop;
@@ -23,8 +23,8 @@ use iowhy_core::analysis::intervals::Interval;
 use iowhy_core::model::Environment;
 use serde_json::Value;
 
-pub use files::FILES;
 pub use cache::CACHE;
+pub use files::FILES;
 pub use latency::LATENCY;
 pub use proc::PROC;
 pub use stacks::STACKS;

@@ -1,22 +1,17 @@
 //! The views of intervals: which pass gives the figures of each, and what a live watch needs for it.
 
-use crate::args::interval::{Files, Latency, Stat};
-use crate::failure::Failure;
-use crate::intervals::show;
-use iowhy_capture::live::Options;
-use iowhy_core::analysis::files::Tally;
 pub mod stacks;
 
-use crate::args::interval::{Cache, Intervals, Latency, Proc, Stat, Waits};
+use crate::args::interval::{Cache, Files, Intervals, Latency, Proc, Stat, Waits};
 use crate::failure::Failure;
 use crate::intervals::show;
 use iowhy_capture::live::Options;
 use iowhy_capture::sampler::Sampling;
+use iowhy_core::analysis::files::Tally;
 use iowhy_core::analysis::histograms::Histograms;
 use iowhy_core::analysis::waits::groups::WaitGroups;
 use iowhy_core::analysis::{Interval, Summarizer};
-use iowhy_views::interval::{FILES, LATENCY, STAT};
-use iowhy_views::interval::{BLOCKED, CACHE, LATENCY, PROC, STAT};
+use iowhy_views::interval::{BLOCKED, CACHE, FILES, LATENCY, PROC, STAT};
 use std::time::Duration;
 
 /// Requests, and the counters of the machine as often as intervals ask for: no stacks, no waits.

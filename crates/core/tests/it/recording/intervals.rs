@@ -31,7 +31,8 @@ fn script() -> Script {
     for second in 0..=10 {
         sample(&mut script, Metric::Reads, "sda", second, second as f64 * 51.0);
         sample(&mut script, Metric::Dirty, "", second, (second % 4) as f64);
-        let age = if (3..=6).contains(&second) { (second * S + 100_000) as f64 - 2.5e9 } else { 0.0 };
+        let age =
+            if (3..=6).contains(&second) { (second * S + 100_000) as f64 - 2.5e9 } else { 0.0 };
         sample(&mut script, Metric::UnderWayAge, "sda", second, age);
         sample(&mut script, Metric::OldestAge, "sda", second, age);
         sample(&mut script, Metric::OldestIssued, "sda", second, age);
