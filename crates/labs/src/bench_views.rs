@@ -130,11 +130,21 @@ fn compare(answers: &Answers) -> Result<Vec<Line>> {
         line(&format!("iostat {}", name("*/s")), pair("*/s"), of(&own["requests_per_s"]));
         let kilobytes = of(&own["bytes_per_s"]) / 1024.0;
         line(&format!("iostat {}", name("*kB/s")), pair("*kB/s"), kilobytes);
-        line(&format!("iostat {}", name("*_await")), pair("*_await"), of(&own["await_ns"]) / 1e6);
+        let await_ms = of(&own["await_ns"]) / 1e6;
+        line(&format!("iostat {}", name("*_await")), pair("*_await"), await_ms);
+        let counted = &ours["kernel"]["directions"][direction];
+        let theirs = of(&counted["wait_ns"]) / 1e6 / of(&counted["requests"]);
+        let figure = format!("the kernel's counters in iowhy's interval: {}", name("*_await"));
+        line(&figure, theirs, await_ms);
     }
+    let busy = of(&ours["util_share"]) * 100.0;
+    let counted = of(&ours["kernel"]["util_share"]) * 100.0;
+    line("the kernel's counters in iowhy's interval: %util", counted, busy);
     line("iostat aqu-sz", of(&theirs["aqu-sz"]), of(&ours["aqu_sz"]));
     line("iostat %util", of(&theirs["util"]), of(&ours["util_share"]) * 100.0);
     processes(answers, &mut line)?;
+    line("iostat %util", of(&theirs["util"]), busy);
+    processes(answers, pid, &mut line)?;
     let histogram = json(&answers.latency)?;
     let group = &histogram["figures"]["groups"][0];
     let requests = of(&group["stage"]["requests"]);
