@@ -233,6 +233,14 @@ static __always_inline u64 first_argument_of(struct pt_regs *regs)
 	return READ(regs, regs[0]);
 }
 
+/* The fourth argument of the system call that a task is in. */
+static __always_inline u64 fourth_argument_of(struct pt_regs *regs)
+{
+	if (bpf_core_field_exists(regs->r10))
+		return READ(regs, r10);
+	return READ(regs, regs[3]);
+}
+
 /* The first four arguments of the system call that a task is in. */
 static __always_inline void arguments_of(struct pt_regs *regs, u64 *arguments)
 {

@@ -87,6 +87,8 @@ static __always_inline void begin_nap(void *ctx, u32 tid, int system_call, struc
 		place->system_call = system_call;
 		place->address = address;
 		place->flags = 0;
+		/* FUTEX_WAIT and its like take the limit as their fourth. */
+		place->is_timed = system_call == settings.futex_call && fourth_argument_of(regs);
 		/* Who was in a chain once is likely to be in one again: then where it waits is worth a stack. */
 		place->user_stack = place->is_chained ? take_user_stack(ctx, now) : -1;
 	}
@@ -104,6 +106,7 @@ static __always_inline void add_earlier_nap(struct wire_place *place, u32 tid, i
 	place->system_call = system_call;
 	place->address = first_argument_of(regs);
 	place->flags = WAIT_BEGUN_BEFORE;
+	place->is_timed = system_call == settings.futex_call && fourth_argument_of(regs);
 	place->user_stack = -1;
 	place->asleep = 1;
 }
@@ -143,15 +146,17 @@ static __always_inline void end_nap(void *ctx, struct wire_place *place, struct 
 	struct wire_place *of_waker;
 
 	place->asleep = 0;
+	place->since_ns = 0;
+	if (now - since < settings.nap_ns && !place->is_timed)
+		return;
 	waker = bpf_get_current_task_btf();
 	if (is_in_interrupt(ctx, waker)) {
 		/* A time limit ended a piece of it; what ends others is news from elsewhere. */
 		place->woken_ns = now;
-		if (place->system_call != settings.futex_call)
-			place->since_ns = 0;
+		if (place->is_timed)
+			place->since_ns = since;
 		return;
 	}
-	place->since_ns = 0;
 	if (now - since < settings.nap_ns)
 		return;
 	of_waker = place_of(waker->pid);

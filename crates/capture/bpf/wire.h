@@ -345,7 +345,7 @@ struct wire_place {
 	/* When it last ended a wait for storage, or for a thread that waited for storage. */
 	unsigned long long stained_ns;
 	unsigned int is_chained; /* it waited for such a thread before */
-	unsigned int padding;
+	unsigned int is_timed;	 /* a futex with a time limit */
 };
 
 /* A thread that sleeps in such a call when the watch ends. */

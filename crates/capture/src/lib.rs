@@ -8,6 +8,7 @@
 //! | [`plan`] | which probes, from facts and wishes: pure |
 //! | [`session`] | load, attach, read the ring, count what was lost |
 //! | [`snapshot`] | what is there already when a watch begins, and still when it ends |
+//! | `sleeping_stack` | what functions a thread that sleeps is in |
 //! | [`standing`] | threads that sleep for others when a watch ends, and for whom |
 //! | [`uses`] | what programs do with files: which calls, and the tables in the kernel |
 //! | [`decode`] | wire records become the model's nouns |
@@ -30,6 +31,7 @@ pub mod locate;
 pub mod plan;
 pub mod sampler;
 pub mod session;
+mod sleeping_stack;
 pub mod snapshot;
 pub mod standing;
 pub mod survey;

@@ -7,9 +7,11 @@
 //! What does not belong here: what the owner waited for (see [`crate::decode`]).
 
 use crate::session::Session;
+use crate::sleeping_stack::SleepingStacks;
 use crate::snapshot;
 use crate::wire::{wire_napper, wire_wait};
 use libc::c_long;
+use rustc_hash::FxHashSet;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use zerocopy::FromBytes;
@@ -40,6 +42,9 @@ pub struct Standing {
     pub wait: wire_wait,
     /// The thread that holds the lock, where the lock says so.
     pub owner: Option<u32>,
+    /// Return addresses of the functions that it is in, where only they tell whether it waits for a
+    /// lock; see [`crate::sleeping_stack`].
+    pub frames: Vec<u64>,
     /// Who else can end its sleep.
     whom: Whom,
 }
@@ -49,6 +54,8 @@ pub struct Standing {
 enum Whom {
     /// A thread of its own process.
     OwnProcess,
+    /// The same, if what it waits for is a lock at all.
+    Unclear,
     /// A child, by its end.
     Child,
     /// A process that has the same pipe open.
@@ -59,15 +66,23 @@ impl Standing {
     /// Whether a thread of process `pid`, a child of `parent`, can be the one that it waits for.
     pub fn may_wait_for(&self, pid: u32, parent: Option<u32>) -> bool {
         match &self.whom {
-            Whom::OwnProcess => pid == self.wait.tgid,
+            Whom::OwnProcess | Whom::Unclear => pid == self.wait.tgid,
             Whom::Child => parent == Some(self.wait.tgid),
             Whom::Pipe(name) => pid != self.wait.tgid && has_open(pid, name),
         }
     }
 
+    /// Whether its functions must tell that it waits for a lock.
+    pub fn is_unclear(&self) -> bool {
+        self.whom == Whom::Unclear
+    }
+
     fn of(napper: &wire_napper) -> Option<Standing> {
         let (owner, whom) = match c_long::from(napper.wait.system_call) {
-            libc::SYS_futex => (owner_of(napper)?, Whom::OwnProcess),
+            libc::SYS_futex => match owner_of(napper) {
+                Some(owner) => (owner, Whom::OwnProcess),
+                None => (None, Whom::Unclear),
+            },
             libc::SYS_wait4 | libc::SYS_waitid => (None, Whom::Child),
             libc::SYS_read | libc::SYS_readv | libc::SYS_write | libc::SYS_writev => {
                 let name = descriptor(napper.wait.tgid, napper.arguments[0])?;
@@ -75,19 +90,28 @@ impl Standing {
             }
             _ => return None,
         };
-        Some(Standing { wait: napper.wait, owner, whom })
+        Some(Standing { wait: napper.wait, owner, frames: Vec::new(), whom })
     }
 }
 
-/// Who sleeps for others now.
-pub fn now(session: &Session) -> Vec<Standing> {
+/// Who sleeps for others now. Of those that may sleep for anything only threads of `waiting` are looked
+/// at, the processes that have waited for storage.
+pub fn now(session: &Session, waiting: &FxHashSet<u32>) -> Vec<Standing> {
     let mut found = Vec::new();
+    let mut stacks = SleepingStacks::default();
     snapshot::nappers(session, |record| {
-        if found.len() < MOST
-            && let Ok((napper, _)) = wire_napper::read_from_prefix(record)
-        {
-            found.extend(Standing::of(&napper));
+        let Ok((napper, _)) = wire_napper::read_from_prefix(record) else { return };
+        if found.len() >= MOST {
+            return;
         }
+        let Some(mut one) = Standing::of(&napper) else { return };
+        if one.is_unclear() {
+            if !waiting.contains(&napper.wait.tgid) {
+                return;
+            }
+            one.frames = stacks.frames(napper.wait.tgid, napper.stack_pointer);
+        }
+        found.push(one);
     });
     found
 }

@@ -7,9 +7,11 @@
 use super::Decoder;
 use crate::standing::Standing;
 use crate::wire::{self, wire_wait};
+use iowhy_core::analysis::waits::locks::is_lock;
 use iowhy_core::analysis::waits::past::{Hop, Past, Path, Sleep, Storage};
 use iowhy_core::model::{KnownBy, Names, Wait};
 use iowhy_core::source::Batch;
+use rustc_hash::FxHashSet;
 
 /// Chains that waited for storage for less than this have no rows, nanoseconds.
 const LEAST_NS: u64 = 1_000_000;
@@ -97,6 +99,9 @@ impl Decoder {
         let paths = match one.owner {
             Some(owner) => self.paths_of(owner, KnownBy::Owner, &sleep),
             None => {
+                if one.is_unclear() && !self.is_in_lock(one, names) {
+                    return false;
+                }
                 let Some(likely) = self.likely(one, &sleep) else { return false };
                 self.paths_of(likely, KnownBy::Likely, &sleep)
             }
@@ -106,6 +111,17 @@ impl Decoder {
             self.add_chain(&sleep, paths, batch);
         }
         found
+    }
+
+    /// Whether the functions that a thread is in are those of a lock.
+    fn is_in_lock(&mut self, one: &Standing, names: &mut Names) -> bool {
+        let functions = self.stacks.functions(one.wait.tgid, &one.frames, names);
+        is_lock(functions.iter().map(|name| names.get(*name)))
+    }
+
+    /// The processes that waited for storage, as far as their waits are decoded.
+    pub fn waiting_processes(&self) -> FxHashSet<u32> {
+        self.chains.past.processes()
     }
 
     /// The thread that waited for storage longest during the sleep, among those that may hold what the

@@ -100,6 +100,11 @@ impl Stacks {
         self.id(Some(process), frames, batch, names)
     }
 
+    /// The functions at `frames` of a process, of which no stack is made.
+    pub fn functions(&mut self, process: u32, frames: &[u64], names: &mut Names) -> Vec<Name> {
+        if frames.is_empty() { Vec::new() } else { self.name(Some(process), frames, names).0 }
+    }
+
     /// The functions of the stack with that number, its innermost first.
     pub fn frames_of(&self, stack_id: u64) -> Option<&[Name]> {
         let found = self.named.iter().find(|(_, id)| **id == stack_id);

@@ -8,6 +8,7 @@
 //! | [`past`] | what each thread waited for lately, for those that waited for it |
 //! | [`chains`] | threads that waited for threads that waited for storage, merged |
 //! | [`groups`] | the same by process, file or code path |
+//! | [`locks`] | functions of programs that wait for a lock |
 //! | [`ledger`] | the sum over processes and classes |
 //!
 //! What does not belong here: which interval is a wait (crate `iowhy-capture`).
@@ -16,5 +17,6 @@ pub mod chains;
 pub mod class;
 pub mod groups;
 pub mod ledger;
+pub mod locks;
 pub mod past;
 pub mod split;

@@ -1,0 +1,119 @@
+//! What functions a thread that sleeps is in, as far as its stack's memory tells. The kernel walks
+//! the stacks of running threads only.
+//!
+//! A thread sleeps in a function of libc, which keeps no frame pointer; so the innermost frame record
+//! is looked for: two words of which the first points to the next such record and the second into
+//! code. What a longer function left behind on the stack may look like one, so that this is a hint at
+//! what a thread waits for, never a stack that is shown.
+//!
+//! What does not belong here: names (see [`crate::decode`]).
+
+use rustc_hash::FxHashMap;
+use std::fs::{self, File};
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+
+/// Bytes of a stack that are looked at.
+const MOST_BYTES: usize = 64 << 10;
+/// Words in which the first record is looked for.
+const FIRST_WORDS: usize = 256;
+/// Fewer records in a row are no stack.
+const LEAST_FRAMES: usize = 4;
+/// More are not needed to tell what a thread waits for.
+const MOST_FRAMES: usize = 64;
+/// Processes whose mappings are kept meanwhile.
+const MOST_PROCESSES: usize = 256;
+
+/// Reads stacks of threads that sleep.
+#[derive(Debug, Default)]
+pub struct SleepingStacks {
+    code: FxHashMap<u32, Vec<Range<u64>>>,
+}
+
+impl SleepingStacks {
+    /// Return addresses above `stack_pointer`, the innermost first; none where there is no such row.
+    pub fn frames(&mut self, process: u32, stack_pointer: u64) -> Vec<u64> {
+        let Some(words) = words_from(process, stack_pointer) else { return Vec::new() };
+        if self.code.len() >= MOST_PROCESSES {
+            self.code.clear();
+        }
+        let code = self.code.entry(process).or_insert_with(|| code_of(process));
+        let is_code = |address: u64| {
+            let after = code.partition_point(|range| range.start <= address);
+            after
+                .checked_sub(1)
+                .and_then(|at| code.get(at))
+                .is_some_and(|range| range.contains(&address))
+        };
+        let starts = 0..FIRST_WORDS.min(words.len());
+        let mut rows = starts.map(|start| row(&words, stack_pointer, start, is_code));
+        rows.find(|row| row.len() >= LEAST_FRAMES).unwrap_or_default()
+    }
+}
+
+/// The return addresses of records that follow from the one at `start`.
+fn row(words: &[u64], base: u64, start: usize, is_code: impl Fn(u64) -> bool) -> Vec<u64> {
+    let mut found = Vec::new();
+    let mut at = start;
+    while let (Some(next), Some(back)) = (words.get(at), words.get(at + 1)) {
+        if !is_code(*back) || found.len() >= MOST_FRAMES {
+            break;
+        }
+        found.push(*back);
+        // Frames lie above each other.
+        let offset = next.wrapping_sub(base);
+        let place = usize::try_from(offset / 8).unwrap_or(usize::MAX);
+        if !offset.is_multiple_of(8) || place <= at {
+            break;
+        }
+        at = place;
+    }
+    found
+}
+
+fn words_from(process: u32, address: u64) -> Option<Vec<u64>> {
+    let memory = File::open(format!("/proc/{process}/mem")).ok()?;
+    let mut bytes = vec![0; MOST_BYTES];
+    // Up to the end of the mapping it reads what is there.
+    let length = memory.read_at(&mut bytes, address).ok()?;
+    let (words, _) = bytes[..length].as_chunks::<8>();
+    Some(words.iter().map(|word| u64::from_ne_bytes(*word)).collect())
+}
+
+/// The ranges of a process's memory that hold code, in order.
+fn code_of(process: u32) -> Vec<Range<u64>> {
+    let text = fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
+    let range = |line: &str| {
+        let (range, rest) = line.split_once(' ')?;
+        let (start, end) = range.split_once('-')?;
+        let number = |text: &str| u64::from_str_radix(text, 16).ok();
+        rest.get(2..3).filter(|letter| *letter == "x")?;
+        Some(number(start)?..number(end)?)
+    };
+    text.lines().filter_map(range).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CODE: u64 = 0x1000;
+
+    #[test]
+    fn records_are_followed_upwards_only() {
+        let base = 0x8000;
+        let place = |word: u64| base + word * 8;
+        //               0  1  2         3     4         5         6         7
+        let words = [7, 9, place(4), CODE, place(6), CODE + 1, place(2), CODE + 2];
+        let is_code = |address: u64| (CODE..CODE + 16).contains(&address);
+        assert_eq!(row(&words, base, 2, is_code), [CODE, CODE + 1, CODE + 2]);
+        assert!(row(&words, base, 0, is_code).is_empty());
+        assert!(row(&words, base, 7, is_code).is_empty());
+    }
+
+    #[test]
+    fn a_process_that_is_gone_has_no_stack() {
+        assert!(SleepingStacks::default().frames(u32::MAX, 0x1000).is_empty());
+        assert!(!code_of(std::process::id()).is_empty());
+    }
+}
