@@ -11,7 +11,7 @@
 #include "who.bpf.h"
 
 /* A sleep is the same as the one before where only a time limit ended that. */
-#define SAME_NAP_NS 1000000
+#define SAME_NAP_NS 20000000
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -144,7 +144,7 @@ impl Live {
         }
         self.stopped = true;
         self.at_end = self.in_flight.mark(&self.session);
-        self.standing = standing::now(&self.session, &self.decoder.waiting_processes());
+        self.standing = standing::now(&self.session, self.decoder.waiting_processes());
         self.environment.losses = self.losses();
         self.environment.cost.map_bytes = self.session.map_bytes();
         let spent: u64 = self.session.programs().iter().map(|program| program.run_time_ns).sum();

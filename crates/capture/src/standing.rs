@@ -95,9 +95,12 @@ impl Standing {
 }
 
 /// Who sleeps for others now. Of those that may sleep for anything only threads of `waiting` are looked
-/// at, the processes that have waited for storage.
-pub fn now(session: &Session, waiting: &FxHashSet<u32>) -> Vec<Standing> {
+/// at, the processes that have waited for storage, or of which a thread does now.
+pub fn now(session: &Session, mut waiting: FxHashSet<u32>) -> Vec<Standing> {
     let mut found = Vec::new();
+    session.asleep(|record| {
+        waiting.extend(wire_wait::read_from_prefix(record).ok().map(|(wait, _)| wait.tgid));
+    });
     let mut stacks = SleepingStacks::default();
     snapshot::nappers(session, |record| {
         let Ok((napper, _)) = wire_napper::read_from_prefix(record) else { return };

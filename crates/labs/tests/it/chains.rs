@@ -30,6 +30,9 @@ pub fn tests() -> Vec<Trial> {
         trial("chains::mutex_in_go", || moving(go()?, &["chains-go", "chains-go"])),
         trial("chains::monitor_in_java", java),
         trial("chains::standing_in_c", || standing(c("mutex")?, KnownBy::Owner)),
+        trial("chains::standing_in_java", || {
+            standing(java_program(compiler("java")?, &java_classes()?), KnownBy::Likely)
+        }),
         trial("chains::standing_in_rust", || standing(rust(), KnownBy::Likely)),
     ]
 }
@@ -202,20 +205,30 @@ fn shown(recording: &Recording) -> BTreeSet<String> {
     recording.chains.chunk_by(same).map(show).collect()
 }
 
-/// Threads of the JVM, with the names of its methods from a perf map.
-fn java() -> Result<()> {
-    let (java, jcmd) = (compiler("java")?, compiler("jcmd")?);
+/// Where the classes of the Java program are.
+fn java_classes() -> Result<PathBuf> {
     let classes = made("chains-java");
     let mut javac = Command::new(compiler("javac")?);
     javac.arg("-d").arg(&classes).arg(source("Chains.java"));
     command::output_of(javac)?;
-    let program: Program = Box::new(move |file| {
+    Ok(classes)
+}
+
+fn java_program(java: PathBuf, classes: &Path) -> Program {
+    let classes = classes.to_owned();
+    Box::new(move |file| {
         let mut command = Command::new(&java);
         // Compiled at once: the interpreter has one name for all methods.
         command.args(["-XX:+PreserveFramePointer", "-Xcomp", "-XX:TieredStopAtLevel=1", "-cp"]);
         command.arg(&classes).arg("Chains").arg(file).arg(SECONDS.to_string());
         command
-    });
+    })
+}
+
+/// Threads of the JVM, with the names of its methods from a perf map.
+fn java() -> Result<()> {
+    let jcmd = compiler("jcmd")?;
+    let program = java_program(compiler("java")?, &java_classes()?);
     let recording = throttled(&program, 20, Duration::from_secs(4), |pid| {
         let mut map = Command::new(&jcmd);
         map.arg(pid.to_string()).arg("Compiler.perfmap");
@@ -235,33 +248,42 @@ fn standing(program: Program, known_by: KnownBy) -> Result<()> {
     let file = fio::prepare(&disk.path().join("data"), MIB)?;
     let frozen = disk.freeze()?;
     let running = Running::start(program(&file))?;
-    wait_for_threads(running.0.id(), 6)?;
+    wait_for(running.0.id(), "snapshot-writer")?;
     let result = record(&scratch);
     drop(frozen);
     drop(running);
     let recording = result?;
     check(&recording);
-    let found = paths(&recording, &["worker", "snapshot-writer"]);
+    let mut found = paths(&recording, &["worker", "snapshot-writer"]);
+    found.extend(paths(&recording, &["worker-", "snapshot-writer"]));
     let workers: BTreeSet<u32> = found.iter().map(|path| path[0].tid).collect();
     assert_eq!(workers.len(), 5, "{:?}", shown(&recording));
+    // Threads that wait for work, or for the end of others, wait for no lock.
+    let pid = found[0][0].pid;
+    let others = recording.chains.iter().filter(|row| row.pid == pid && row.hop == 0);
+    let others = others.filter(|row| !recording.text(row.thread).starts_with("worker"));
+    assert_eq!(others.count(), 0, "{:?}", shown(&recording));
     for path in found {
         let last = path.last().expect("a path has rows");
         assert_eq!((last.known_by, last.class), (Some(known_by), Some(WaitClass::FsLock)));
-        assert!(path[0].censored && path[0].storage_ns > 1_900_000_000, "{path:?}");
+        assert!(path[0].censored && path[0].storage_ns > 1_000_000_000, "{path:?}");
     }
     Ok(())
 }
 
-/// Waits until a process has so many threads, and they have had time to fall asleep.
-fn wait_for_threads(pid: u32, count: usize) -> Result<()> {
+/// Waits until a process has a thread of that name, and others have had time to fall asleep.
+fn wait_for(pid: u32, thread: &str) -> Result<()> {
     let folder = format!("/proc/{pid}/task");
     let begun = Instant::now();
-    while begun.elapsed() < Duration::from_secs(10) {
-        if std::fs::read_dir(&folder).context(|| format!("list {folder}"))?.count() >= count {
-            std::thread::sleep(Duration::from_millis(500));
+    while begun.elapsed() < Duration::from_secs(15) {
+        let threads = std::fs::read_dir(&folder).context(|| format!("list {folder}"))?.flatten();
+        let mut names =
+            threads.filter_map(|one| std::fs::read_to_string(one.path().join("comm")).ok());
+        if names.any(|name| name.trim() == thread) {
+            std::thread::sleep(Duration::from_secs(1));
             return Ok(());
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    Err(Error::failed("wait for the program's threads", format!("it has fewer than {count}")))
+    Err(Error::failed("wait for the program's threads", format!("none is {thread}")))
 }
