@@ -348,7 +348,7 @@ const COUNTERS: &[(wire::wire_counter, &str, &str, bool)] = &[
     (
         wire::COUNT_USES_FULL,
         "uses",
-        "first calls on files beyond those that iowhy tells apart in a second",
+        "counts of a file that found no room and are among the others (path not known)",
         false,
     ),
     (

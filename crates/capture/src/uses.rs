@@ -15,7 +15,7 @@ const INTERVAL_NS: u64 = 1_000_000_000;
 /// How long a table that is no longer filled is left alone: no program runs so long.
 const GRACE_NS: u64 = 20_000_000;
 /// How long to wait for names while more records come than are read.
-const PATIENCE_NS: u64 = 500_000_000;
+const PATIENCE_NS: u64 = 5_000_000_000;
 /// Calls are timed only up to this part of the rate at which they are looked at: timing costs as much
 /// again.
 const TIMED_PART: u64 = 5;
