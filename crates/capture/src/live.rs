@@ -93,6 +93,9 @@ impl Live {
         let facts = facts()?;
         let mut decoder = Decoder::new(&facts, &environment, options.arguments);
         keep_watched(&mut environment, &wishes.devices);
+        if !wishes.devices.is_empty() {
+            decoder.uses.disks = environment.devices.iter().map(|it| it.name.clone()).collect();
+        }
         let plan = Plan::new(&facts, &wishes);
         if let Some(probe) = plan.first_needed_missing() {
             return Err(Error::Kernel {

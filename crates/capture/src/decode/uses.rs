@@ -33,6 +33,8 @@ pub struct Uses {
     rows: Vec<FileActivity>,
     index: FxHashMap<(u32, Option<Name>), usize>,
     refused: u64,
+    /// The only disks to tell of; all when empty.
+    pub disks: Vec<String>,
 }
 
 /// A removal or a rename.
@@ -218,6 +220,10 @@ impl Decoder {
         self.settle_calls(names);
         let mut rows = std::mem::take(&mut self.uses.rows);
         self.uses.index.clear();
+        // Before they become patterns: one of several disks is on none.
+        let disks = &self.uses.disks;
+        let is_wanted = |disk: Name| disks.iter().any(|wanted| wanted == names.get(disk));
+        rows.retain(|row| disks.is_empty() || row.device.is_some_and(is_wanted));
         for row in &mut rows {
             if let Some(task) = self.tasks.process(row.pid) {
                 (row.process, row.cgroup) = (Some(task.process), task.cgroup);
