@@ -48,6 +48,7 @@ pub fn run(settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<()> {
     let job = Job::new(device.path(), Engine::Psync, Access::RandomRead, 4096)
         .direct()
         .with("rw", "randrw")
+        .with("thread", "1")
         .with("rate_iops", format!("{0},{0}", settings.rate))
         .timed(settings.seconds + 8);
     let mut command = job.command(&scratch.fresh("fio"))?;
@@ -55,8 +56,9 @@ pub fn run(settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<()> {
     let mut fio = command.spawn().context(|| "start fio".to_owned())?;
     thread::sleep(Duration::from_secs(2));
     let answers = answers(settings, device.name());
+    let pid = fio.id();
     process::end(&mut fio);
-    let table = compare(&answers?)?;
+    let table = compare(&answers?, pid)?;
     let mut part = String::new();
     write(&mut part, settings, &format!("{lines}; load average {load} before"), &table)
         .context(|| "write the table".to_owned())?;
@@ -113,7 +115,7 @@ fn json(text: &str) -> Result<Value> {
     serde_json::from_str(text.trim()).context(|| "read a tool's JSON".to_owned())
 }
 
-fn compare(answers: &Answers) -> Result<Vec<Line>> {
+fn compare(answers: &Answers, pid: u32) -> Result<Vec<Line>> {
     let theirs = json(&answers.iostat)?;
     let theirs = &theirs["sysstat"]["hosts"][0]["statistics"][0]["disk"][0];
     let ours = json(&answers.stat)?;
@@ -141,8 +143,6 @@ fn compare(answers: &Answers) -> Result<Vec<Line>> {
     let counted = of(&ours["kernel"]["util_share"]) * 100.0;
     line("the kernel's counters in iowhy's interval: %util", counted, busy);
     line("iostat aqu-sz", of(&theirs["aqu-sz"]), of(&ours["aqu_sz"]));
-    line("iostat %util", of(&theirs["util"]), of(&ours["util_share"]) * 100.0);
-    processes(answers, &mut line)?;
     line("iostat %util", of(&theirs["util"]), busy);
     processes(answers, pid, &mut line)?;
     let histogram = json(&answers.latency)?;
@@ -155,9 +155,10 @@ fn compare(answers: &Answers) -> Result<Vec<Line>> {
 }
 
 /// fio's rows of pidstat and of `iowhy proc`.
-fn processes(answers: &Answers, line: &mut impl FnMut(&str, f64, f64)) -> Result<()> {
+fn processes(answers: &Answers, pid: u32, line: &mut impl FnMut(&str, f64, f64)) -> Result<()> {
+    let number = pid.to_string();
     let rows = answers.pidstat.lines().filter(|row| !row.starts_with("Average"));
-    let fio = rows.filter(|row| row.split_whitespace().last() == Some("fio"));
+    let fio = rows.filter(|row| row.split_whitespace().any(|word| word == number));
     let theirs = fio.map(|row| {
         let words: Vec<&str> = row.split_whitespace().collect();
         // Time, UID, PID, kB_rd/s, kB_wr/s, kB_ccwr/s, iodelay, Command.
@@ -167,7 +168,7 @@ fn processes(answers: &Answers, line: &mut impl FnMut(&str, f64, f64)) -> Result
     let theirs = theirs.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
     let figures = json(&answers.proc)?;
     let rows = figures["figures"].as_array().cloned().unwrap_or_default();
-    let own = rows.iter().filter(|row| row["process"] == "fio");
+    let own = rows.iter().filter(|row| row["pid"] == pid);
     let sum = |name: &str| -> f64 {
         own.clone().filter_map(|row| row[name].as_f64()).sum::<f64>() / 1024.0
     };
