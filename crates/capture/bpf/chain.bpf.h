@@ -147,7 +147,7 @@ __noinline int adopt_bios(u64 head)
 /* At issue a request is what it will be: its extent and its bios. */
 static __always_inline void adopt_request(struct wire_request *r, struct request *rq)
 {
-	struct bio *head = rq->bio;
+	struct bio *head = POINTER(rq, bio);
 
 	if (!head) {
 		if ((r->operation & 0xff) == 2) { /* REQ_OP_FLUSH */
@@ -162,7 +162,7 @@ static __always_inline void adopt_request(struct wire_request *r, struct request
 	r->operation = rq->cmd_flags;
 	if (r->operation & (REQ_BIT(__REQ_PREFLUSH) | REQ_BIT(__REQ_FUA)))
 		r->flags |= REQUEST_FLUSHED;
-	if (head->bi_next)
+	if (POINTER(head, bi_next))
 		r->bios = adopt_bios(number_of(head));
 	else
 		r->part.bytes = r->bytes;
@@ -401,7 +401,7 @@ __noinline int go_on(u64 old, u32 done)
 static __always_inline void complete_request(struct wire_request *r, struct request *rq, int status,
 					     u32 done, u64 now)
 {
-	struct bio *head = rq->bio;
+	struct bio *head = POINTER(rq, bio);
 	u64 key = key_of(rq);
 
 	if (head && done && done < rq->__data_len && !status) {

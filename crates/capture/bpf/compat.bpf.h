@@ -39,6 +39,14 @@ extern void *bpf_rdonly_cast(const void *object, u32 type) __ksym __weak;
 	})
 
 /*
+ * The same for a pointer that is reached from a tracepoint's arguments, so that the verifier lets it
+ * be read as it is. Kernels that have the cast take a millisecond for each such read, on each way to
+ * it, to find out whether what it leads to can be trusted.
+ */
+#define POINTER(pointer, field) \
+	(bpf_ksym_exists(bpf_rdonly_cast) ? READ(pointer, field) : (pointer)->field)
+
+/*
  * A typed pointer as a plain number, to compute with or to hand to a global function. The verifier
  * lets two pointers be subtracted, and takes our word that one of them points to address 0.
  */
@@ -91,8 +99,8 @@ static __always_inline struct bio *bio_argument(u64 *ctx)
 static __always_inline struct gendisk *request_disk(struct request *rq)
 {
 	if (bpf_core_field_exists(rq->rq_disk))
-		return rq->rq_disk;
-	return rq->q->disk;
+		return POINTER(rq, rq_disk);
+	return POINTER(POINTER(rq, q), disk);
 }
 
 /* q->disk exists since d152c682f03c, 5.15; before, a queue does not know its disk. */
@@ -107,8 +115,8 @@ static __always_inline struct gendisk *queue_disk(struct request_queue *q)
 static __always_inline struct gendisk *bio_disk(struct bio *bio)
 {
 	if (bpf_core_field_exists(bio->bi_disk))
-		return bio->bi_disk;
-	return bio->bi_bdev->bd_disk;
+		return POINTER(bio, bi_disk);
+	return POINTER(POINTER(bio, bi_bdev), bd_disk);
 }
 
 /*

@@ -14,12 +14,16 @@
 
 static __always_inline void note_cgroup(struct bio *bio, struct wire_request *r)
 {
+	struct blkcg_gq *group;
 	struct kernfs_node *kn;
 
-	if (!bpf_core_field_exists(bio->bi_blkg) || !bio->bi_blkg)
+	if (!bpf_core_field_exists(bio->bi_blkg))
 		return;
-	kn = bio->bi_blkg->blkcg->css.cgroup->kn;
-	r->cgroup = kn->id;
+	group = POINTER(bio, bi_blkg);
+	if (!group)
+		return;
+	kn = POINTER(POINTER(POINTER(group, blkcg), css.cgroup), kn);
+	r->cgroup = POINTER(kn, id);
 	see_cgroup(number_of(kn), r->cgroup, ROOM_SUBMIT);
 }
 
@@ -212,7 +216,7 @@ int on_complete(u64 *ctx)
 		u32 device = device_of(request_disk(rq));
 
 		/* The second end of a flushed request whose first end was taken for all of it. */
-		if (!done && rq->bio)
+		if (!done && POINTER(rq, bio))
 			return 0;
 		if (!is_watched(device)) {
 			note_ended(0, now);
