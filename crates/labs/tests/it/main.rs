@@ -12,6 +12,7 @@
 mod architecture;
 mod bad_captures;
 mod bad_input;
+mod blame;
 mod blktrace;
 mod blktrace_defects;
 mod blktrace_live;
@@ -45,6 +46,7 @@ fn main() {
         waits::tests(),
         files::tests(),
         chains::tests(),
+        blame::tests(),
         bad_captures::tests(),
         bad_input::tests(),
         blktrace::tests(),
