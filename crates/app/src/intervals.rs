@@ -176,7 +176,7 @@ fn recorded<P: Pass>(
     printer.answer.finish()?;
     tell_late(late);
     output::losses(&source.environment().losses);
-    iowhy_core::model::filter::silent_waits(silent).iter().for_each(|said| output::note(said));
+    silent.sentences().for_each(|said| output::note(&said));
     Ok(())
 }
 

@@ -8,6 +8,7 @@ use iowhy_core::formats::blktrace::input::Input;
 use iowhy_core::formats::blktrace::{self, Capture, Inputs, Kind, Options, Order, Warnings};
 use iowhy_core::formats::events::ProcessNames;
 use iowhy_core::formats::import::{self, Import};
+use iowhy_core::model::filter::Silent;
 use iowhy_core::model::{Environment, Filter, Names};
 use iowhy_core::recording::Reader;
 use iowhy_core::source::{Batch, Progress, Source};
@@ -24,6 +25,9 @@ pub enum Found {
 const WHAT_IS_READ: &str = "a source is a recording's directory, blktrace's files (sda.blktrace.*, \
     or just sda), a dump of `blkparse -d`, the text of blkparse, ftrace or perf script, or - for \
     standard input";
+
+/// What warnings call standard input.
+const STDIN_NAME: &str = "standard input";
 
 /// Finds what `given` stand for.
 pub fn find(given: &[PathBuf]) -> Result<Found, Failure> {
@@ -43,6 +47,12 @@ pub fn find(given: &[PathBuf]) -> Result<Found, Failure> {
 
 fn nothing_there(path: &Path, cause: &std::io::Error) -> Failure {
     let shown = path.display();
+    if path.join("requests").is_dir() {
+        let message = format!("failed to read {shown}: it is a recording without recording.json");
+        let hint = "copy a recording with all of its files; DuckDB and others read what is there: \
+                    requests/*.parquet";
+        return Failure::new(message, Some(hint.to_owned()));
+    }
     let message = match path.is_dir() {
         true => format!("failed to read {shown}: it holds no recording.json and no *.blktrace.*"),
         false if cause.kind() == std::io::ErrorKind::NotFound => {
@@ -74,6 +84,13 @@ pub fn names(inputs: &Inputs) -> Result<ProcessNames, Failure> {
 
 /// The failure to read what is no capture at all, for a capture that gave no event.
 pub fn no_capture(warnings: &Warnings) -> Result<(), Failure> {
+    // A file may be empty, since its CPU saw nothing; a pipe is not.
+    if warnings.items().iter().any(|it| it.kind == Kind::Empty && &*it.file == STDIN_NAME) {
+        let message = format!("failed to read {STDIN_NAME}: nothing came");
+        let hint = "did the program before the pipe fail, or was nothing piped? For example: blkparse \
+                    -i sda | iowhy report -";
+        return Err(Failure::new(message, Some(hint.to_owned())));
+    }
     let foreign = |kind| matches!(kind, Kind::NotBlktrace | Kind::UnknownLine | Kind::ReadFailed);
     match warnings.items().iter().find(|warning| foreign(warning.kind)) {
         None => Ok(()),
@@ -143,13 +160,13 @@ impl Source for Opened {
     }
 }
 
-/// Reads all of `source` and hands what `filter` keeps to `each`; gives the texts of all rows, and how
-/// many waits were left out because they do not tell what the filter asks for.
+/// Reads all of `source` and hands what `filter` keeps to `each`; gives the texts of all rows, and the
+/// waits that were left out because they do not tell what the filter asks for.
 pub fn read_all(
     source: &mut Opened,
     filter: &Filter,
     mut each: impl FnMut(&Batch, &Names, &Environment) -> Result<(), Failure>,
-) -> Result<(Names, u64), Failure> {
+) -> Result<(Names, Silent), Failure> {
     read_while(source, filter, |batch, names, source| {
         each(batch, names, source.environment()).map(|()| true)
     })
@@ -160,13 +177,13 @@ pub fn read_while(
     source: &mut Opened,
     filter: &Filter,
     mut each: impl FnMut(&Batch, &Names, &Opened) -> Result<bool, Failure>,
-) -> Result<(Names, u64), Failure> {
+) -> Result<(Names, Silent), Failure> {
     let (mut names, mut batch) = (Names::new(), Batch::default());
-    let mut silent = 0;
+    let mut silent = Silent::default();
     loop {
         batch.clear();
         let progress = source.fill(&mut batch, &mut names)?;
-        silent += batch.retain(filter, &names);
+        silent.add(batch.retain(filter, &names));
         if !each(&batch, &names, source)? || progress == Progress::Done {
             return Ok((names, silent));
         }

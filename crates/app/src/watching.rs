@@ -5,7 +5,7 @@
 use crate::failure::Failure;
 use indicatif::{ProgressBar, ProgressStyle};
 use iowhy_capture::live::{Live, Options};
-use iowhy_core::model::filter::silent_waits;
+use iowhy_core::model::filter::Silent;
 use iowhy_core::model::{Environment, Filter, Names};
 use iowhy_core::source::{Batch, Progress, Source};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -69,13 +69,13 @@ pub fn watch<S: Sink>(
     let mut told = Told::new(until.time, S::PRINTS);
     let mut failed = None;
     let mut noted = Instant::now();
-    let mut silent = 0;
+    let mut silent = Silent::default();
     loop {
         batch.clear();
         let progress = live.fill(&mut batch, &mut names)?;
         let arrived = batch.requests.len();
         told.requests += arrived as u64;
-        silent += batch.retain(filter, &names);
+        silent.add(batch.retain(filter, &names));
         let taken = match failed {
             None => sink.take(&batch, &names).and_then(|()| sink.seen(live.seen_ns(), &names)),
             Some(_) => Ok(()),
@@ -103,7 +103,7 @@ pub fn watch<S: Sink>(
     }
     told.bar.finish_and_clear();
     let mut environment = live.environment().clone();
-    environment.limits.extend(silent_waits(silent));
+    environment.limits.extend(silent.sentences());
     Ok(Watched { environment, names, sink, failed, child })
 }
 

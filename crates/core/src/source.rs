@@ -1,10 +1,14 @@
 //! Where live, recorded, imported and scripted data meet: a [`Source`] fills [`Batch`]es, and
 //! everything behind it neither knows nor asks where they came from.
 
+use crate::model::filter::Silent;
 use crate::model::{
     Environment, Event, FileActivity, Metric, Names, Process, Request, RequestPart, Sample, Stack,
     Wait, WaitChain, WaitRequest,
+    Environment, Event, FileActivity, Filter, Names, Process, Request, RequestPart, Sample, Stack, Wait,
+    WaitChain, WaitRequest,
 };
+use rustc_hash::FxHashSet;
 
 /// Rows that arrived together. What a row refers to (a process, a stack) is in the same batch or
 /// in an earlier one; parts stand in the order of their requests.
@@ -73,12 +77,25 @@ impl Batch {
         })
     }
 
+    /// The processes and threads that rows refer to, by number.
+    pub fn referred(&self) -> FxHashSet<u32> {
+        let requests = self.requests.iter().flat_map(|it| [it.pid, it.tid]);
+        let owners = self.parts.iter().map(|part| part.owner_pid);
+        let waits = self.waits.iter().flat_map(|it| [Some(it.pid), Some(it.tid), it.waker_tid]);
+        let chains = self.wait_chains.iter().flat_map(|it| [Some(it.pid), Some(it.tid)]);
+        let files = self.files.iter().map(|file| Some(file.pid));
+        let events = self.events.iter().map(|event| Some(event.pid));
+        requests.chain(owners).chain(waits).chain(chains).chain(files).chain(events).flatten().collect()
+    }
+
     /// Keeps only the requests that `filter` keeps, with their parts, the waits and what was done with
     /// files; of samples all but those about all requests. Returns how many waits go because they do
     /// not tell what the filter asks for.
     pub fn retain(&mut self, filter: &crate::model::Filter, names: &Names) -> u64 {
+    /// files. Returns which waits go because they do not tell what the filter asks for.
+    pub fn retain(&mut self, filter: &Filter, names: &Names) -> Silent {
         if filter.is_empty() {
-            return 0;
+            return Silent::default();
         }
         let mut requests = Vec::new();
         let mut parts = Vec::new();
@@ -95,14 +112,16 @@ impl Batch {
             !metric.is_some_and(Metric::is_of_all_requests)
         });
         let silent = self.waits.iter().filter(|wait| !filter.can_tell(wait)).count();
+        let mut silent = Silent::default();
+        self.waits.iter().for_each(|wait| filter.note_silent(wait, names, &mut silent));
         self.retain_waits(filter, names);
         self.files.retain(|file| filter.keeps_file(file, names));
-        silent as u64
+        silent
     }
 
     /// Keeps only the waits that `filter` keeps, with what they wait for, and every request.
-    pub fn retain_waits(&mut self, filter: &crate::model::Filter, names: &Names) {
-        let mut gone = rustc_hash::FxHashSet::default();
+    pub fn retain_waits(&mut self, filter: &Filter, names: &Names) {
+        let mut gone = FxHashSet::default();
         self.waits.retain(|wait| {
             let kept = filter.keeps_wait(wait, names);
             if !kept {

@@ -6,7 +6,6 @@ use crate::output;
 use crate::sources;
 use iowhy_core::analysis::{Summarizer, Summary};
 use iowhy_core::diagnosis::diagnose;
-use iowhy_core::model::filter::silent_waits;
 use iowhy_core::source::Source;
 use std::path::PathBuf;
 
@@ -28,7 +27,7 @@ pub fn read(paths: &[PathBuf], only: &Only) -> Result<Summary, Failure> {
     if !own.is_empty() {
         environment.filter = [environment.filter.as_str(), &own].join(" ").trim().to_owned();
     }
-    environment.limits.extend(silent_waits(silent));
+    environment.limits.extend(silent.sentences());
     Ok(summarizer.finish(&environment, &names))
 }
 

@@ -5,10 +5,39 @@ use super::names::{Name, Names};
 use super::request::{Request, RequestPart};
 use super::wait::{Wait, WaitChain};
 
-/// What to say of waits that do not tell what a filter asks for; nothing where there are none.
-pub fn silent_waits(count: u64) -> Option<String> {
-    (count > 0)
-        .then(|| format!("{count} waits left out: they do not tell what the filter asks for"))
+/// Waits that do not tell what a filter asks for, and so are left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Silent {
+    /// Those of which the device is not known.
+    pub no_device: u64,
+    /// Those of which the file is not known, and the device is.
+    pub no_file: u64,
+    /// Those that were left out because the filter asks for a kind of request.
+    pub no_kind: u64,
+}
+
+impl Silent {
+    /// Adds those of another batch.
+    pub fn add(&mut self, other: Silent) {
+        self.no_device += other.no_device;
+        self.no_file += other.no_file;
+        self.no_kind += other.no_kind;
+    }
+
+    /// A sentence for each kind of which there are any.
+    pub fn sentences(self) -> impl Iterator<Item = String> {
+        [
+            (self.no_device, "device not known, as where it is not watched"),
+            (self.no_file, "file not known"),
+            (self.no_kind, "not of one kind of request, as --operation and --flags ask"),
+        ]
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, why)| {
+            let noun = if count == 1 { "wait" } else { "waits" };
+            format!("{count} {noun} left out: {why}")
+        })
+    }
 }
 
 /// What a request must be to be kept; an empty filter keeps everything.
@@ -51,28 +80,54 @@ impl Filter {
             })
     }
 
-    /// Whether `wait` tells all that the filter asks for.
-    pub fn can_tell(&self, wait: &Wait) -> bool {
-        (self.devices.is_empty() || wait.device.is_some())
-            && (self.files.is_empty() || wait.file.is_some())
-            && self.operations.is_empty()
-            && self.flags.is_empty()
+    /// Counts `wait` where it does not tell what the filter asks for, and would be kept by all that it
+    /// tells.
+    pub fn note_silent(&self, wait: &Wait, names: &Names, silent: &mut Silent) {
+        if !self.keeps_thread(wait, names) {
+            return;
+        }
+        let (device, file) = (self.wait_device(wait, names), self.wait_file(wait, names));
+        let count = match (device, file) {
+            _ if !self.operations.is_empty() || !self.flags.is_empty() => &mut silent.no_kind,
+            (None, None | Some(true)) => &mut silent.no_device,
+            (Some(true), None) => &mut silent.no_file,
+            _ => return,
+        };
+        *count += 1;
     }
 
     /// Whether `wait` is kept. What asks for a kind of request keeps no waits: they may be for many.
     pub fn keeps_wait(&self, wait: &Wait, names: &Names) -> bool {
-        let text = |name: Option<Name>| name.map(|name| names.get(name));
         self.operations.is_empty()
             && self.flags.is_empty()
-            && wait.duration_ns >= self.latency_ns
-            && any_or_empty(&self.devices, |device| text(wait.device) == Some(device))
+            && self.keeps_thread(wait, names)
+            && self.wait_device(wait, names) == Some(true)
+            && self.wait_file(wait, names) == Some(true)
+    }
+
+    fn keeps_thread(&self, wait: &Wait, names: &Names) -> bool {
+        wait.duration_ns >= self.latency_ns
             && any_or_empty(&self.processes, |wanted| {
                 is_named(wanted, Some(wait.pid), wait.process, names)
             })
             && any_or_empty(&self.cgroups, |wanted| is_within(wanted, wait.cgroup, names))
-            && any_or_empty(&self.files, |wanted| {
-                text(wait.file).is_some_and(|file| file.starts_with(wanted))
-            })
+    }
+
+    /// Whether the wait's device is kept; `None` where one is asked for and the wait tells none.
+    fn wait_device(&self, wait: &Wait, names: &Names) -> Option<bool> {
+        if self.devices.is_empty() {
+            return Some(true);
+        }
+        let device = names.get(wait.device?);
+        Some(self.devices.iter().any(|wanted| wanted == device))
+    }
+
+    fn wait_file(&self, wait: &Wait, names: &Names) -> Option<bool> {
+        if self.files.is_empty() {
+            return Some(true);
+        }
+        let file = names.get(wait.file?);
+        Some(self.files.iter().any(|wanted| file.starts_with(wanted)))
     }
 
     /// Whether a path of a chain is kept: its processes are all of those on it. It
@@ -135,4 +190,31 @@ fn is_cgroup(wanted: &str, request: &Request, parts: &[RequestPart], names: &Nam
 fn is_within(wanted: &str, cgroup: Option<Name>, names: &Names) -> bool {
     let rest = cgroup.and_then(|name| names.get(name).strip_prefix(wanted.trim_end_matches('/')));
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::script::Script;
+
+    #[test]
+    fn waits_that_do_not_tell_are_counted_by_what_they_do_not_tell() {
+        let mut script = Script::new(10);
+        for _ in 0..2 {
+            script.wait((7, "cat"), super::super::WaitClass::PageRead, 100, 60, 0);
+        }
+        script.wait((8, "dd"), super::super::WaitClass::PageRead, 100, 60, 0);
+        script.batch.waits[1].device = Some(script.names.intern("sda"));
+        let said = |filter: Filter| -> Vec<String> {
+            script.batch.clone().retain(&filter, &script.names).sentences().collect()
+        };
+        let (devices, files) = (vec!["sda".to_owned()], vec!["/srv".to_owned()]);
+        let processes = vec!["cat".to_owned()];
+        let found = said(Filter { devices, files, processes, ..Filter::default() });
+        let device = "1 wait left out: device not known, as where it is not watched";
+        assert_eq!(found, [device, "1 wait left out: file not known"]);
+        let found = said(Filter { flags: "M".to_owned(), ..Filter::default() });
+        let kind = "3 waits left out: not of one kind of request, as --operation and --flags ask";
+        assert_eq!(found, [kind]);
+    }
 }
