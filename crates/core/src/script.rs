@@ -48,7 +48,8 @@ impl Script {
             start_ns: START_NS,
             operation,
             origin: origin_of(operation),
-            ..blank(device, rwbs)
+            major: 8,
+            ..Request::blank(device, rwbs)
         };
         Draft { script: self, request, parts: Vec::new() }
     }
@@ -327,7 +328,7 @@ impl Draft<'_> {
         owner: Result<(u32, &str), &str>,
     ) -> Self {
         let names = &mut self.script.names;
-        let mut part = blank_part(self.request.request_id, bytes);
+        let mut part = RequestPart::blank(self.request.request_id, bytes);
         match file {
             Ok(file) => part.file = Some(names.intern(file)),
             Err(reason) => part.file_reason = Some(names.intern(reason)),
@@ -398,60 +399,5 @@ fn origin_of(operation: Operation) -> Origin {
         Operation::Flush => Origin::Flush,
         Operation::Discard => Origin::Discard,
         _ => Origin::Unknown,
-    }
-}
-
-fn blank(device: Name, rwbs: Name) -> Request {
-    Request {
-        request_id: 0,
-        parent_id: None,
-        parent_reason: None,
-        status: Status::Complete,
-        start_ns: 0,
-        q2g_ns: None,
-        g2i_ns: None,
-        i2d_ns: None,
-        g2d_ns: None,
-        d2c_ns: None,
-        q2c_ns: None,
-        requeues: 0,
-        merges: 0,
-        device,
-        major: 8,
-        minor: 0,
-        sector: 0,
-        bytes: 0,
-        operation: Operation::Read,
-        rwbs,
-        origin: Origin::Unknown,
-        error: None,
-        cpu: 0,
-        pid: None,
-        tid: None,
-        process: None,
-        cgroup: None,
-        container: None,
-        syscall: None,
-        stack_id: None,
-        user_stack_id: None,
-        stack_weight: 0,
-    }
-}
-
-fn blank_part(request_id: u64, bytes: u64) -> RequestPart {
-    RequestPart {
-        request_id,
-        file: None,
-        file_reason: None,
-        deleted: false,
-        inode: None,
-        inode_device: None,
-        file_offset: None,
-        bytes,
-        owner_pid: None,
-        owner: None,
-        owner_cgroup: None,
-        owner_share: None,
-        owner_reason: None,
     }
 }

@@ -153,19 +153,12 @@ impl RowSink<'_> {
         let reason = self.names.intern(NOT_IN_DATA);
         let rests = self.names.intern("the submitter: blktrace does not see who dirtied a page");
         self.batch.parts.push(RequestPart {
-            request_id: request.request_id,
-            file: None,
             file_reason: Some(reason),
-            deleted: false,
-            inode: None,
-            inode_device: None,
-            file_offset: None,
-            bytes: request.bytes,
             owner_pid: request.pid,
             owner: request.process,
-            owner_cgroup: None,
             owner_share: request.pid.map(|_| 1.0),
             owner_reason: Some(rests),
+            ..RequestPart::blank(request.request_id, request.bytes)
         });
     }
 }
@@ -208,7 +201,6 @@ impl Sink for RowSink<'_> {
         let request = Request {
             request_id: slot.id,
             parent_id: (slot.parent_id != 0).then_some(slot.parent_id),
-            parent_reason: None,
             status: status(&done, queues),
             start_ns: slot.age().min(done.completed),
             q2g_ns: known(slot.queued, slot.got),
@@ -219,25 +211,18 @@ impl Sink for RowSink<'_> {
             q2c_ns: known(slot.queued, done.completed),
             requeues: slot.requeues.into(),
             merges: slot.merges,
-            device: self.device_name(slot.number),
             major: slot.number >> 20,
             minor: slot.number & 0xf_ffff,
             sector: slot.sector,
             bytes: slot.bytes.into(),
             operation: operation(slot),
-            rwbs,
             origin: origin(slot),
             error: (done.error != 0).then(|| error(done.error)),
             cpu: slot.cpu,
             pid: Some(slot.pid),
             tid: Some(slot.pid),
             process,
-            cgroup: None,
-            container: None,
-            syscall: None,
-            stack_id: None,
-            user_stack_id: None,
-            stack_weight: 0,
+            ..Request::blank(self.device_name(slot.number), rwbs)
         };
         self.part(&request);
         self.batch.requests.push(request);
