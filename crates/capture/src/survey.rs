@@ -220,7 +220,7 @@ fn statistics() -> Item {
 }
 
 fn iostats() -> Item {
-    let devices = crate::host::devices::read_all();
+    let devices = crate::host::devices::list();
     let off: Vec<&str> = devices
         .iter()
         .filter(|device| device.settings_start.get("queue/iostats").is_some_and(|on| on == "0"))

@@ -42,6 +42,13 @@ pub fn number(major: u32, minor: u32) -> u32 {
 
 /// Every whole disk and partition, with settings and counters as they are now.
 pub fn read_all() -> Vec<Device> {
+    let mut devices = list();
+    read_start(&mut devices);
+    devices
+}
+
+/// The same without counters: a watch reads them when it begins (see [`read_start`]).
+pub fn list() -> Vec<Device> {
     let mut devices: Vec<Device> =
         directories(Path::new("/sys/block")).iter().flat_map(|disk| read_disk(disk)).collect();
     devices.sort_by_key(|device| (device.major, device.minor));
@@ -79,8 +86,6 @@ fn read_device(path: &Path, disk: Option<&str>) -> Option<Device> {
         bio_based: disk.is_none() && !path.join("mq").exists(),
         below,
         backing_file,
-        in_flight_start: in_flight(path),
-        stat_start: stat(path),
         settings_start: read_settings(path, SETTINGS),
         ..Device::default()
     })
@@ -142,7 +147,7 @@ fn stat(path: &Path) -> Vec<u64> {
     text.split_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
 
-/// Reads the counters of `devices` anew: the watch begins now.
+/// Reads the counters of `devices`: the watch begins now.
 pub fn read_start(devices: &mut [Device]) {
     for device in devices {
         let path = PathBuf::from(format!("/sys/dev/block/{}:{}", device.major, device.minor));
