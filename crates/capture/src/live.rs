@@ -7,6 +7,7 @@ use crate::decode::waits::Waits;
 use crate::error::Error;
 use crate::host::{devices, mounts::Mounts, own, system};
 use crate::kernel::{self, Facts};
+use crate::known::HeldBack;
 use crate::plan::{PROBES, Plan, Wishes};
 use crate::sampler::{Sampler, Sampling};
 use crate::session::{END_NOT_SEEN, Session};
@@ -61,6 +62,7 @@ pub struct Live {
     seen_ns: u64,
     /// Whether only some devices are watched.
     limited: bool,
+    held_back: HeldBack,
     in_flight: InFlight,
     at_end: LookedAt,
     /// Who slept when the watch began, until it is told.
@@ -79,7 +81,7 @@ impl Live {
         let cpu_before_ns = own::cpu_ns();
         require_privilege()?;
         let mut environment = system::environment();
-        environment.devices = devices::read_all();
+        environment.devices = devices::list();
         environment.mounts = Mounts::read().of_block_devices();
         let wishes = Wishes {
             devices: find_devices(&options.devices, &environment)?,
@@ -131,6 +133,7 @@ impl Live {
             empty: true,
             seen_ns: 0,
             limited,
+            held_back: HeldBack::default(),
             in_flight,
             at_end: LookedAt::default(),
             asleep,
@@ -272,9 +275,17 @@ impl Source for Live {
                 sampler.look_if_due(&self.session, batch, names);
             }
             return Ok(Progress::More);
+        let progress = match !self.stopped || read == RECORDS_AT_ONCE {
+            true => Progress::More,
+            false => {
+                self.finish(batch, names);
+                Progress::Done
+            }
+        };
+        if self.limited {
+            self.held_back.exchange(batch);
         }
-        self.finish(batch, names);
-        Ok(Progress::Done)
+        Ok(progress)
     }
 
     fn environment(&self) -> &Environment {

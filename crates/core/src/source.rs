@@ -7,6 +7,8 @@ use crate::model::{
     Wait, WaitChain, WaitRequest,
     Environment, Event, FileActivity, Filter, Names, Process, Request, RequestPart, Sample, Stack, Wait,
     WaitChain, WaitRequest,
+    Environment, Event, FileActivity, Filter, Names, Process, Request, RequestPart, Sample, Stack,
+    Wait, WaitChain, WaitRequest,
 };
 use rustc_hash::FxHashSet;
 
@@ -85,7 +87,14 @@ impl Batch {
         let chains = self.wait_chains.iter().flat_map(|it| [Some(it.pid), Some(it.tid)]);
         let files = self.files.iter().map(|file| Some(file.pid));
         let events = self.events.iter().map(|event| Some(event.pid));
-        requests.chain(owners).chain(waits).chain(chains).chain(files).chain(events).flatten().collect()
+        requests
+            .chain(owners)
+            .chain(waits)
+            .chain(chains)
+            .chain(files)
+            .chain(events)
+            .flatten()
+            .collect()
     }
 
     /// Keeps only the requests that `filter` keeps, with their parts, the waits and what was done with

@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::sources::{self, Found, Opened};
 use iowhy_core::model::{Environment, Filter, Names};
-use iowhy_core::recording::Writer;
+use iowhy_core::recording::{Reader, Writer};
 use iowhy_core::source::{Batch, Source};
 
 /// Imports, and says what the capture lacks.
@@ -13,6 +13,8 @@ pub fn run(args: &Import) -> Result<(), Failure> {
     let inputs = match sources::find(&args.source.paths)? {
         Found::Capture(inputs) => inputs,
         Found::Recording(path) => {
+            // One that is damaged says what of it is, rather than that it can be used as it is.
+            Reader::open(&path)?;
             let message = format!("failed to import {}: it is a recording", path.display());
             return Err(Failure::new(message, Some("use it as it is: iowhy report".to_owned())));
         }

@@ -37,7 +37,8 @@ impl Geometry {
             return None;
         }
         let (start, shift) = (be::<8>(bytes, 48), be::<1>(bytes, 124).min(40));
-        let block = (start >> shift) * group_blocks + (start & ((1 << shift) - 1));
+        let group = (start >> shift).saturating_mul(group_blocks);
+        let block = group.saturating_add(start & ((1 << shift) - 1));
         let log = (start != 0)
             .then(|| (block.saturating_mul(block_bytes), be::<4>(bytes, 96) * block_bytes));
         Some(Geometry { block_bytes, sector_bytes, group_blocks, groups, log })
