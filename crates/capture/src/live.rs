@@ -99,13 +99,7 @@ impl Live {
             decoder.uses.disks = environment.devices.iter().map(|it| it.name.clone()).collect();
         }
         let plan = Plan::new(&facts, &wishes);
-        if let Some(probe) = plan.first_needed_missing() {
-            return Err(Error::Kernel {
-                verb: "attach",
-                object: probe.tracepoint.unwrap_or(probe.program).to_owned(),
-                cause: "this kernel has no such tracepoint".to_owned(),
-            });
-        }
+        require_probes(&plan)?;
         let limited = !wishes.devices.is_empty();
         let mut session = Session::begin(&plan, &facts, &wishes, || {
             environment.start_ns = system::now_ns();
@@ -114,10 +108,7 @@ impl Live {
         let unlisted = in_flight.add(&session).unlisted;
         decoder.start_ns = environment.start_ns;
         decoder.writers = Writers::now(&session);
-        decoder.waits = Waits::with(
-            ["wait_stacks", "wait_stacks_2"].iter().filter_map(|map| session.handle(map)).collect(),
-            session.handle("wait_user_stacks"),
-        );
+        decoder.waits = waits(&session);
         let tables = options
             .files
             .then(|| Tables::begin(&session, environment.start_ns, options.most_calls));
@@ -269,23 +260,18 @@ impl Source for Live {
         if !self.stopped {
             self.drain_uses(batch, names);
         }
-        if !self.stopped || read == RECORDS_AT_ONCE {
+        let is_over = self.stopped && read < RECORDS_AT_ONCE;
+        if is_over {
+            self.finish(batch, names);
+        } else if let Some(sampler) = self.sampler.as_mut().filter(|_| self.empty && !self.stopped)
+        {
             // What ended before is to be read before: a recording is cut by the order of rows.
-            if let Some(sampler) = self.sampler.as_mut().filter(|_| self.empty && !self.stopped) {
-                sampler.look_if_due(&self.session, batch, names);
-            }
-            return Ok(Progress::More);
-        let progress = match !self.stopped || read == RECORDS_AT_ONCE {
-            true => Progress::More,
-            false => {
-                self.finish(batch, names);
-                Progress::Done
-            }
-        };
+            sampler.look_if_due(&self.session, batch, names);
+        }
         if self.limited {
             self.held_back.exchange(batch);
         }
-        Ok(progress)
+        Ok(if is_over { Progress::Done } else { Progress::More })
     }
 
     fn environment(&self) -> &Environment {
@@ -318,6 +304,25 @@ pub fn missing_capabilities() -> Vec<&'static str> {
         .filter(|(set, _, _)| !sets.effective.contains(*set))
         .map(|(_, name, _)| *name)
         .collect()
+}
+
+/// Without the probes that a watch cannot do without, none begins.
+fn require_probes(plan: &Plan) -> Result<(), Error> {
+    match plan.first_needed_missing() {
+        None => Ok(()),
+        Some(probe) => Err(Error::Kernel {
+            verb: "attach",
+            object: probe.tracepoint.unwrap_or(probe.program).to_owned(),
+            cause: "this kernel has no such tracepoint".to_owned(),
+        }),
+    }
+}
+
+/// What decodes waits, with the kernel's maps of their stacks.
+fn waits(session: &Session) -> Waits {
+    let maps = ["wait_stacks", "wait_stacks_2"];
+    let stacks = maps.iter().filter_map(|map| session.handle(map)).collect();
+    Waits::with(stacks, session.handle("wait_user_stacks"))
 }
 
 fn require_privilege() -> Result<(), Error> {

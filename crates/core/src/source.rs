@@ -3,12 +3,8 @@
 
 use crate::model::filter::Silent;
 use crate::model::{
-    Environment, Event, FileActivity, Metric, Names, Process, Request, RequestPart, Sample, Stack,
-    Wait, WaitChain, WaitRequest,
-    Environment, Event, FileActivity, Filter, Names, Process, Request, RequestPart, Sample, Stack, Wait,
-    WaitChain, WaitRequest,
-    Environment, Event, FileActivity, Filter, Names, Process, Request, RequestPart, Sample, Stack,
-    Wait, WaitChain, WaitRequest,
+    Environment, Event, FileActivity, Filter, Metric, Names, Process, Request, RequestPart, Sample,
+    Stack, Wait, WaitChain, WaitRequest,
 };
 use rustc_hash::FxHashSet;
 
@@ -98,10 +94,8 @@ impl Batch {
     }
 
     /// Keeps only the requests that `filter` keeps, with their parts, the waits and what was done with
-    /// files; of samples all but those about all requests. Returns how many waits go because they do
-    /// not tell what the filter asks for.
-    pub fn retain(&mut self, filter: &crate::model::Filter, names: &Names) -> u64 {
-    /// files. Returns which waits go because they do not tell what the filter asks for.
+    /// files; of samples all but those about all requests. Returns which waits go because they do not
+    /// tell what the filter asks for.
     pub fn retain(&mut self, filter: &Filter, names: &Names) -> Silent {
         if filter.is_empty() {
             return Silent::default();
@@ -120,7 +114,6 @@ impl Batch {
             let metric = Metric::find(sample.scope, names.get(sample.metric));
             !metric.is_some_and(Metric::is_of_all_requests)
         });
-        let silent = self.waits.iter().filter(|wait| !filter.can_tell(wait)).count();
         let mut silent = Silent::default();
         self.waits.iter().for_each(|wait| filter.note_silent(wait, names, &mut silent));
         self.retain_waits(filter, names);
