@@ -121,7 +121,7 @@ impl<'a> Facts<'a> {
     pub fn need_waits(&self) -> Result<(), Missing> {
         match self.summary.ledger {
             Some(_) => Ok(()),
-            None => Err(Missing("waits of threads are not in the data".to_owned())),
+            None => Err(Missing("no wait of a thread is in the data".to_owned())),
         }
     }
 

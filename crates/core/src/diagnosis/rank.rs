@@ -74,9 +74,9 @@ const SYMPTOMS: &[(&str, &[&str])] = &[
     ("split-requests", &["small-writes", "serial-reads"]),
     ("raid-resync", &["noisy-neighbour", "bulk-scan", "device-slow-tail"]),
     ("scheduler-overhead", &["tag-starvation", "serial-reads"]),
-    ("bulk-scan", &["page-cache-thrash", "provider-cap", "noisy-neighbour"]),
+    ("bulk-scan", &["page-cache-thrash", "provider-cap", "noisy-neighbour", "device-slow-tail"]),
     ("direct-buffered-mix", &["inode-lock", "journal-commit", "writeback-burst"]),
-    ("fragmentation", &["serial-reads", "split-requests"]),
+    ("fragmentation", &["serial-reads", "split-requests", "provider-cap", "device-slow-tail"]),
     ("multipath-failover", &["device-slow-tail", "hung-io"]),
     ("io-uring-punt", &["inode-lock"]),
     ("dm-layer", &["serial-reads", "device-slow-tail"]),
@@ -132,7 +132,8 @@ fn explains(cause: &Finding, symptom: &Finding) -> bool {
         _ => true,
     };
     let weighs = cause.severity >= symptom.severity
-        || (cause.severity > Severity::Info && cause.impact >= HALF * symptom.impact);
+        || (cause.severity > Severity::Info
+            && (cause.impact >= HALF * symptom.impact || cause.impact_of != symptom.impact_of));
     known && same && weighs
 }
 

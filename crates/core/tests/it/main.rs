@@ -10,5 +10,6 @@
 mod blktrace;
 mod formats;
 mod fuzzed;
+mod labs;
 mod python;
 mod recording;

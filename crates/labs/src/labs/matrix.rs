@@ -52,7 +52,7 @@ pub fn run(settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<()> {
     let table = table(&outcomes);
     say(&table);
     match &settings.page {
-        Some(path) => page::replace(path, "lab matrix", &table),
+        Some(path) => page::replace(path, "lab-matrix", &table),
         None => Ok(()),
     }
 }

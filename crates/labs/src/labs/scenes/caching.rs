@@ -389,7 +389,7 @@ fn phantom_reads(stage: &mut Stage) -> Result<()> {
     hidden.limit("read_bps", stage.dice.between(20, 50) * MIB)?;
     let memory = Cgroup::memory(&stage.scratch, 64 * MIB)?;
     let program = format!(
-        "import mmap,sys,random\nms=[mmap.mmap(open(f'{{sys.argv[1]}}/column{{i}}.d','r+b').fileno(),0) for i in range({files})]\nwhile True:\n for m in ms:\n  for _ in range(6):\n   o=random.randrange(len(m)-8)\n   m[o:o+8]=b'12345678'\n  m.flush()\n"
+        "import mmap,sys,random\nfs=[open(f'{{sys.argv[1]}}/column{{i}}.d','r+b') for i in range({files})]\nms=[mmap.mmap(f.fileno(),0) for f in fs]\nwhile True:\n for m in ms:\n  for _ in range(6):\n   o=random.randrange(len(m)-8)\n   m[o:o+8]=b'12345678'\n  m.flush()\n"
     );
     let mut python = std::process::Command::new(crate::command::find("python3")?);
     python.args(["-c", &program]).arg(disk.path());

@@ -45,13 +45,13 @@ fn word_counter(stage: &mut Stage, removes: bool) -> Result<()> {
     let disk = stage.mounted(device, Kind::Ext4)?;
     hidden.limit("write_bps", stage.dice.between(25, 45) * MIB)?;
     let port = stage.dice.between(20_000, 40_000);
-    let files = stage.dice.between(150, 300);
+    let files = stage.dice.between(450, 600);
     let bytes = stage.dice.between(100_000, 200_000);
     let program = format!(
         "import os,sys,uuid,shutil\nfrom flask import Flask\napp=Flask('words')\nn=0\n@app.route('/popularity/<word>')\ndef popularity(word):\n global n\n n+=1\n d=f'{{sys.argv[1]}}/{{uuid.uuid4() if {keep}==0 else 0}}'\n os.makedirs(d,exist_ok=True)\n for i in range({files}): open(f'{{d}}/{{i}}.txt','w').write('x'*{bytes})\n t=0\n for i in range({files}): t+=len(open(f'{{d}}/{{i}}.txt').read())\n if {keep}==0: shutil.rmtree(d)\n return str(t)\napp.run(port={port})\n",
         keep = u8::from(!removes)
     );
-    let memory = Cgroup::memory(&stage.scratch, 70 * MIB)?;
+    let memory = Cgroup::memory(&stage.scratch, 64 * MIB)?;
     let mut python = Command::new(crate::command::find("python3")?);
     python.args(["-c", &program]).arg(disk.path());
     stage.start(memory.inside(&python))?;

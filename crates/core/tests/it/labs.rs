@@ -1,0 +1,49 @@
+//! Recordings of labs, kept as they were: each still leads to its cause. They hold the lab's own
+//! device and processes only.
+
+use iowhy_core::analysis::Summarizer;
+use iowhy_core::diagnosis::{Diagnosis, Severity, diagnose};
+use iowhy_core::model::Names;
+use iowhy_core::recording::Reader;
+use iowhy_core::source::{Batch, Progress, Source};
+use std::path::PathBuf;
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/labs")
+}
+
+fn diagnosis_of(path: PathBuf) -> Diagnosis {
+    let mut source = Reader::open(&path).unwrap();
+    let mut summarizer = Summarizer::new(source.environment());
+    let (mut batch, mut names) = (Batch::default(), Names::new());
+    loop {
+        batch.clear();
+        let progress = source.fill(&mut batch, &mut names).unwrap();
+        summarizer.add(&batch, &names);
+        if progress == Progress::Done {
+            break;
+        }
+    }
+    diagnose(&summarizer.finish(source.environment(), &names))
+}
+
+/// A folder's name is the cause that its recording must lead to first; what begins with `control`
+/// must lead to none.
+#[test]
+fn labs_lead_to_their_causes() {
+    let mut seen = 0;
+    for entry in std::fs::read_dir(folder()).unwrap().flatten() {
+        let name = entry.file_name().into_string().unwrap();
+        let diagnosis = diagnosis_of(entry.path());
+        let told = diagnosis.findings.iter().find(|it| it.severity > Severity::Info);
+        let cause = told.map(|it| it.cause);
+        let expected = (!name.starts_with("control")).then_some(name.as_str());
+        assert_eq!(cause, expected, "{name}: {:#?}", diagnosis.findings);
+        if let Some(finding) = told {
+            assert!(finding.subject.device.is_some(), "{name}: {finding:#?}");
+            assert!(finding.evidence.iter().any(|it| it.figure > 0.0), "{name}: {finding:#?}");
+        }
+        seen += 1;
+    }
+    assert!(seen > 0, "no recording in {}", folder().display());
+}
