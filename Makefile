@@ -2,11 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-<<<<<<< ours
-.PHONY: help demo test test-static lint bench-capture bench-blktrace bench-locate bench-views deps
-=======
-.PHONY: help demo test test-static lint bench-capture bench-blktrace bench-locate lab-matrix deps
->>>>>>> theirs
+.PHONY: help demo test test-static lint bench-capture bench-blktrace bench-locate bench-views lab-matrix deps
 
 # The compiler for BPF. Debian 12 has it; crates/capture asks for it by this variable.
 export CLANG ?= clang-16
@@ -48,17 +44,15 @@ bench-locate: ## Measure block to file, beside debugfs; writes docs/blktrace-ben
 	cargo build --release --package iowhy --package iowhy-labs
 	$(TARGET)/release/iowhy-labs bench-locate
 
-<<<<<<< ours
 bench-views: ## Compare the views with iostat, pidstat and biolatency; writes docs/views.md
 	@scripts/install-deps build test bench
 	cargo build --release --package iowhy --package iowhy-labs
 	$(TARGET)/release/iowhy-labs bench-views
-=======
+
 lab-matrix: ## Run every lab, and write what iowhy found into docs/diagnosis.md
 	@scripts/install-deps build test bench
 	cargo build --release --package iowhy --package iowhy-labs
 	$(TARGET)/release/iowhy-labs matrix --page docs/diagnosis.md
->>>>>>> theirs
 
 deps: ## Install every package that any target needs
 	@scripts/install-deps build demo test static vm bench
