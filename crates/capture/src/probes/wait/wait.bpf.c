@@ -251,6 +251,9 @@ int list_nappers(struct bpf_iter__task *ctx)
 	if (!place || !place->asleep || place->tid != tid)
 		return 0;
 	regs = user_registers(task);
+	/* It may have woken since, and sleep for something else. */
+	if (system_call_of(regs) != place->system_call || first_argument_of(regs) != place->address)
+		return 0;
 	fill_earlier(&napper.wait, task);
 	napper.wait.flags = place->flags | WAIT_FOR_THREAD;
 	napper.wait.start_ns = place->since_ns;

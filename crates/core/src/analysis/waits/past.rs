@@ -324,6 +324,13 @@ impl Past {
         }
         found.sort_by_key(|path| std::cmp::Reverse(path.storage_ns));
         found.truncate(MOST_PATHS);
+        // A thread waits for one thing at a time, whatever its records say.
+        let mut left = end_ns.saturating_sub(start_ns);
+        for path in &mut found {
+            path.storage_ns = path.storage_ns.min(left);
+            left -= path.storage_ns;
+        }
+        found.retain(|path| path.storage_ns > 0);
         found
     }
 
