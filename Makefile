@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: help demo test test-static lint bench-capture bench-blktrace bench-locate bench-views lab-matrix deps
+.PHONY: help demo test test-static test-kernels lint bench-capture bench-blktrace bench-locate bench-views lab-matrix deps
 
 # The compiler for BPF. Debian 12 has it; crates/capture asks for it by this variable.
 export CLANG ?= clang-16
@@ -24,6 +24,10 @@ test: ## Install what is missing, build, check style, run every test, build the 
 test-static: ## Build the static release binary and run it in a bullseye userland
 	@scripts/install-deps build static
 	@scripts/test-static
+
+test-kernels: ## Run what needs a kernel in guests with Linux 5.10, 6.1, 6.12 and the newest
+	@scripts/install-deps build test vm
+	@scripts/test-kernels
 
 lint: ## Check formatting and lints
 	@scripts/install-deps build

@@ -8,10 +8,13 @@ use std::{env, fs};
 
 /// The probe groups: `src/probes/NAME/NAME.bpf.c` becomes `NAME.bpf.o`.
 const GROUPS: &[&str] = &["block", "writeback", "events", "snapshot", "symbols", "wait", "file"];
+/// Those that use what some kernels refuse even where it is never reached: `NAME-plain.bpf.o` does
+/// without (see table.bpf.h).
+const PLAIN: &[&str] = &["block", "snapshot"];
+const ARGUMENTS: &[&str] = &["-Ibpf", "-Wall", "-Werror", "-Wno-unused-function", "-mcpu=v3"];
 
 fn main() -> Result<(), Box<dyn Error>> {
     let out = PathBuf::from(env::var("OUT_DIR")?);
-    let clang = clang();
     for header in fs::read_dir("bpf")? {
         println!("cargo::rerun-if-changed={}", header?.path().display());
     }
@@ -21,15 +24,23 @@ fn main() -> Result<(), Box<dyn Error>> {
     for group in GROUPS {
         let source = format!("src/probes/{group}/{group}.bpf.c");
         println!("cargo::rerun-if-changed={source}");
-        SkeletonBuilder::new()
-            .source(&source)
-            .clang(&clang)
-            .clang_args(["-Ibpf", "-Wall", "-Werror", "-Wno-unused-function", "-mcpu=v3"])
-            .obj(out.join(format!("{group}.bpf.o")))
-            .build()?;
+        compile(&source, &[], &out.join(format!("{group}.bpf.o")))?;
+        if PLAIN.contains(group) {
+            compile(&source, &["-DIOWHY_NO_ATOMICS"], &out.join(format!("{group}-plain.bpf.o")))?;
+        }
     }
     generate_wire(&out)?;
     generate_symbols(&out)
+}
+
+fn compile(source: &str, more: &[&str], object: &Path) -> Result<(), Box<dyn Error>> {
+    SkeletonBuilder::new()
+        .source(source)
+        .clang(clang())
+        .clang_args(ARGUMENTS.iter().chain(more))
+        .obj(object)
+        .build()?;
+    Ok(())
 }
 
 /// The compiler: `$CLANG`, else the newest that is installed.
@@ -74,16 +85,17 @@ fn generate_wire(out: &Path) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The kernel symbols of `END_IO_LIST`, in its order: the one list that both sides enumerate.
+/// The kernel symbols of `END_IO_LIST` and `END_IO_ALIASES` with their ids: the lists that both sides
+/// enumerate.
 fn generate_symbols(out: &Path) -> Result<(), Box<dyn Error>> {
     let header = fs::read_to_string("bpf/wire.h")?;
-    let symbols: Vec<&str> = header
+    let rows: String = header
         .lines()
-        .filter_map(|line| line.trim_start().strip_prefix("X(END_IO_"))
-        .filter_map(|line| line.split_once(", ")?.1.split_once(')'))
-        .map(|(symbol, _)| symbol)
+        .filter_map(|line| line.trim_start().strip_prefix("X(END_IO_")?.split_once(", "))
+        .filter_map(|(id, rest)| Some((id, rest.split_once(')')?.0)))
+        .map(|(id, symbol)| format!("({symbol:?}, END_IO_{id}),"))
         .collect();
-    let text = format!("pub const END_IO_SYMBOLS: &[&str] = &{symbols:?};\n");
+    let text = format!("pub const END_IO_SYMBOLS: &[(&str, wire_end_io)] = &[{rows}];\n");
     fs::write(out.join("symbols.rs"), text)?;
     Ok(())
 }

@@ -82,7 +82,15 @@ pub enum Command {
     /// Test a device or a file for a few seconds with fio, reading only (replaces dd)
     Probe(probe::Probe),
     /// Show what this machine lets iowhy see, and what is lost for each thing missing
-    Check,
+    Check(Check),
+}
+
+/// What `iowhy check` shows.
+#[derive(Args, Debug, Clone)]
+pub struct Check {
+    /// Print JSON, with what became of each BPF program
+    #[arg(long)]
+    pub json: bool,
 }
 
 const SOURCE: &str = "A recording's directory; or blktrace's files, their common prefix, a dump of \

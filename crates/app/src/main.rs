@@ -48,7 +48,7 @@ fn main() -> ExitCode {
         Some(args::Command::Waits(waits)) => commands::views::waits(waits),
         Some(args::Command::Cache(cache)) => commands::views::cache(cache),
         Some(args::Command::Probe(probe)) => commands::probe::run(probe),
-        Some(args::Command::Check) => commands::check::run(),
+        Some(args::Command::Check(check)) => commands::check::run(check),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -87,7 +87,7 @@ __noinline int charge_submitted(u64 place)
 	outcome.result = control.bytes;
 	if (control.command == IOCB_CMD_PREADV || control.command == IOCB_CMD_PWRITEV)
 		outcome.result = bytes_of_vectors(control.buffer, control.bytes);
-	on_descriptor(own, bpf_get_current_task_btf(), kind, control.descriptor, &outcome);
+	on_descriptor(own, current_task(), kind, control.descriptor, &outcome);
 	return 0;
 }
 

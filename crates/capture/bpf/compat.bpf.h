@@ -103,12 +103,67 @@ static __always_inline struct gendisk *request_disk(struct request *rq)
 	return POINTER(POINTER(rq, q), disk);
 }
 
-/* q->disk exists since d152c682f03c, 5.15; before, a queue does not know its disk. */
-static __always_inline struct gendisk *queue_disk(struct request_queue *q)
+static __always_inline u32 device_of(struct gendisk *disk)
 {
+	return (u32)READ(disk, major) << 20 | (u32)READ(disk, first_minor);
+}
+
+/*
+ * The device of a queue. q->disk exists since d152c682f03c, 5.15; before, a queue does not know its
+ * disk, but its place in sysfs is below the disk's.
+ */
+static __always_inline u32 queue_device(struct request_queue *q)
+{
+	struct kobject *parent;
+
 	if (bpf_core_field_exists(q->disk))
-		return q->disk;
-	return NULL;
+		return device_of(q->disk);
+	parent = READ(q, kobj.parent);
+	if (!parent)
+		return 0;
+	return READ(
+		(struct device *)(number_of(parent) - bpf_core_field_offset(struct device, kobj)),
+		devt);
+}
+
+/* The bio of a merge: these events lost the queue and the request before it in e8a676d61c07, 5.11. */
+static __always_inline struct bio *merged_bio_argument(u64 *ctx)
+{
+	return (struct bio *)(settings.merge_events_have_request ? ARGUMENT(ctx, 2)
+								 : ARGUMENT(ctx, 0));
+}
+
+/* Where the names of an inode hang in a dentry: the union around it lost its name in 7.x. */
+static __always_inline u64 alias_offset(void)
+{
+	struct dentry___unnamed *unnamed = NULL;
+
+	if (bpf_core_field_exists(unnamed->d_alias))
+		return bpf_core_field_offset(struct dentry___unnamed, d_alias);
+	return bpf_core_field_offset(struct dentry, d_u.d_alias);
+}
+
+/* The current task. bpf_get_current_task_btf, whose answer may be read directly: 3ca1032ab7ab, 5.11. */
+static __always_inline struct task_struct *current_task(void)
+{
+	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_get_current_task_btf))
+		return bpf_get_current_task_btf();
+	return (struct task_struct *)bpf_get_current_task();
+}
+
+/*
+ * What a task that called the kernel had in its registers. bpf_task_pt_regs: dd6e10fbd9fb, 5.15;
+ * before, they are found where they lie, at the end of the kernel stack.
+ */
+static __always_inline struct pt_regs *user_registers(struct task_struct *task)
+{
+	/* BTF does not tell its size: 16 KiB, or a page where that is larger. */
+	u32 stack_shift = settings.page_shift > 14 ? settings.page_shift : 14;
+
+	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
+		return (struct pt_regs *)bpf_task_pt_regs(task);
+	return (struct pt_regs *)(number_of(READ(task, stack)) + (1ULL << stack_shift) -
+				  bpf_core_type_size(struct pt_regs));
 }
 
 /* bio->bi_disk became bio->bi_bdev: 309dca309fc3, 5.12. */
@@ -219,12 +274,6 @@ static __always_inline u64 folio_rest(struct page *page, u32 offset)
 	return ((pages - before) << settings.page_shift) - offset;
 }
 
-/* What a task that called the kernel had in its registers. */
-static __always_inline struct pt_regs *user_registers(struct task_struct *task)
-{
-	return (struct pt_regs *)bpf_task_pt_regs(task);
-}
-
 /* The number of the system call that a task is in; -1 in faults and where there is none. */
 static __always_inline int system_call_of(struct pt_regs *regs)
 {
@@ -321,6 +370,16 @@ static __always_inline struct task_struct *uring_task(struct io_kiocb *request)
 	if (bpf_core_field_exists(request->task))
 		return READ(request, task);
 	return READ(READ(request, tctx), task);
+}
+
+/* Whether a task runs. task->on_cpu was an int and became a byte in 7.x; it is 0 or 1. */
+static __always_inline bool is_on_cpu(struct task_struct *task)
+{
+	u64 place = number_of(task) + bpf_core_field_offset(struct task_struct, on_cpu);
+	u8 lowest = 0;
+
+	bpf_probe_read_kernel(&lowest, sizeof(lowest), (void *)place);
+	return lowest;
 }
 
 /* task->state became task->__state: 2f064a59a11f, 5.14. */

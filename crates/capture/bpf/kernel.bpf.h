@@ -143,6 +143,11 @@ struct dentry {
 	} d_u;
 };
 
+/* 7.x: the union has no name. */
+struct dentry___unnamed {
+	struct hlist_node d_alias;
+};
+
 struct path {
 	struct dentry *dentry;
 };
@@ -225,7 +230,7 @@ struct bio {
 };
 
 struct buffer_head {
-	void *b_end_io;
+	void *b_end_io; /* until 7.x */
 };
 
 struct btrfs_inode {
@@ -236,6 +241,15 @@ struct btrfs_bio {
 	struct btrfs_inode *inode;
 	u64 file_offset;
 	struct bio bio;
+};
+
+struct dm_io {
+	struct bio *orig_bio;
+};
+
+struct dm_target_io {
+	struct dm_io *io;
+	struct bio clone;
 };
 
 struct loop_cmd {
@@ -252,8 +266,18 @@ struct blk_mq_tag_set {
 	struct blk_mq_tags **tags;
 };
 
+struct kobject {
+	struct kobject *parent;
+};
+
+struct device {
+	struct kobject kobj;
+	u32 devt;
+};
+
 struct request_queue {
-	struct gendisk *disk;
+	struct gendisk *disk; /* 5.15 and later */
+	struct kobject kobj;  /* of its own until 6.2 */
 	struct blk_mq_tag_set *tag_set;
 };
 
@@ -367,6 +391,12 @@ struct bpf_iter__task_file {
 };
 
 #pragma clang attribute pop
+
+/* Only those that some kernel lacks. */
+enum bpf_func_id {
+	BPF_FUNC_get_current_task_btf = 158,
+	BPF_FUNC_task_pt_regs = 175,
+};
 
 enum cgroup_subsys_id {
 	io_cgrp_id = 4,

@@ -29,11 +29,13 @@ static __always_inline struct wire_place *place_of(u32 tid)
 
 static __always_inline bool is_among(const volatile unsigned long long *calls, int number)
 {
-	u32 call = number;
+	u64 call = (u32)number;
 
 	if (call >= WIRE_CALLS)
 		return false;
-	return calls[call / 64] >> (call % 64) & 1;
+	/* Masked: older verifiers forget the bound of a number that was kept on the stack. */
+	barrier_var(call);
+	return calls[(call / 64) & (WIRE_CALLS / 64 - 1)] >> (call % 64) & 1;
 }
 
 /* The kernel's stacks are 16 KiB, or 32 with its sanitizers. */
@@ -50,7 +52,7 @@ static __always_inline bool is_in_interrupt(void *ctx, struct task_struct *task)
 
 	if (depth >= STACK_BYTES)
 		return true;
-	return !(task->flags & (PF_KTHREAD | PF_WORKERS)) &&
+	return !(READ(task, flags) & (PF_KTHREAD | PF_WORKERS)) &&
 	       system_call_of(user_registers(task)) < 0;
 }
 
@@ -132,7 +134,7 @@ static __always_inline void tell_nap(struct wire_place *place, struct task_struc
 	if (place->system_call == settings.futex_call)
 		wait.address = place->address;
 	wait.user_stack = place->user_stack;
-	wait.waker = waker->pid;
+	wait.waker = READ(waker, pid);
 	see_task(number_of(task), ROOM_SUBMIT);
 	see_task(number_of(waker), ROOM_SUBMIT);
 	emit(&wait, sizeof(wait), COUNT_RING_FULL_WAIT);
@@ -150,6 +152,7 @@ static __always_inline void end_nap(void *ctx, struct wire_place *place, struct 
 	if (now - since < settings.nap_ns && !place->is_timed)
 		return;
 	waker = bpf_get_current_task_btf();
+	waker = current_task();
 	if (is_in_interrupt(ctx, waker)) {
 		/* A time limit ended a piece of it; what ends others is news from elsewhere. */
 		place->woken_ns = now;
@@ -159,8 +162,8 @@ static __always_inline void end_nap(void *ctx, struct wire_place *place, struct 
 	}
 	if (now - since < settings.nap_ns)
 		return;
-	of_waker = place_of(waker->pid);
-	if (!of_waker || of_waker->tid != waker->pid || of_waker->stained_ns <= since)
+	of_waker = place_of(READ(waker, pid));
+	if (!of_waker || of_waker->tid != READ(waker, pid) || of_waker->stained_ns <= since)
 		return;
 	tell_nap(place, task, waker, since, now);
 	place->stained_ns = now;

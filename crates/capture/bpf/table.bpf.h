@@ -11,8 +11,18 @@
 
 #include "emit.bpf.h"
 
+/*
+ * Kernels without atomic instructions but for adding (before 91c960b00566, 5.12) have no places to
+ * claim: there the hash map holds everything. They refuse a program for an instruction that it would
+ * never reach, so this is decided when it is compiled.
+ */
+#ifdef IOWHY_NO_ATOMICS
+#define PAIRS_BITS	 1
+#define OVERFLOW_ENTRIES 32768
+#else
 #define PAIRS_BITS	 14
 #define OVERFLOW_ENTRIES 8192
+#endif
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -70,22 +80,6 @@ static __noinline struct wire_request *find_overflowed(u64 key)
 	return bpf_map_lookup_elem(&overflow, &key);
 }
 
-/* The request under `key`, or null. */
-static __always_inline struct wire_request *find_request(u64 key)
-{
-	struct wire_pair *pair = pair_of(key);
-
-	if (!pair)
-		return NULL;
-	if (pair->keys[0] == key)
-		return &pair->requests[0];
-	if (pair->keys[1] == key)
-		return &pair->requests[1];
-	if (has_overflowed())
-		return find_overflowed(key);
-	return NULL;
-}
-
 static __always_inline struct wire_request *add_overflowed(u64 key)
 {
 	u32 level = ROOM_SUBMIT;
@@ -100,6 +94,43 @@ static __always_inline struct wire_request *add_overflowed(u64 key)
 	}
 	add_to_overflow_count(1);
 	return bpf_map_lookup_elem(&overflow, &key);
+}
+
+#ifdef IOWHY_NO_ATOMICS
+static __always_inline struct wire_request *find_request(u64 key)
+{
+	return find_overflowed(key);
+}
+
+static __always_inline struct wire_request *add_request(u64 key)
+{
+	struct wire_request *known = find_overflowed(key);
+
+	if (!known)
+		return add_overflowed(key);
+	count(COUNT_END_MISSED);
+	return known;
+}
+
+static __always_inline void remove_request(u64 key)
+{
+	bpf_map_delete_elem(&overflow, &key);
+}
+#else
+/* The request under `key`, or null. */
+static __always_inline struct wire_request *find_request(u64 key)
+{
+	struct wire_pair *pair = pair_of(key);
+
+	if (!pair)
+		return NULL;
+	if (pair->keys[0] == key)
+		return &pair->requests[0];
+	if (pair->keys[1] == key)
+		return &pair->requests[1];
+	if (has_overflowed())
+		return find_overflowed(key);
+	return NULL;
 }
 
 static __noinline struct wire_request *add_elsewhere(struct wire_pair *pair, u64 key)
@@ -145,5 +176,6 @@ static __always_inline void remove_request(u64 key)
 	else if (has_overflowed() && bpf_map_delete_elem(&overflow, &key) == 0)
 		add_to_overflow_count(-1);
 }
+#endif
 
 #endif

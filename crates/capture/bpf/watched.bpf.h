@@ -5,11 +5,6 @@
 
 #include "compat.bpf.h"
 
-static __always_inline u32 device_of(struct gendisk *disk)
-{
-	return (u32)READ(disk, major) << 20 | (u32)READ(disk, first_minor);
-}
-
 static __always_inline bool is_watched(u32 device)
 {
 	int i;

@@ -72,8 +72,7 @@ __noinline int see_file(u64 inode_address, u64 dentry_address, u32 level)
 		u64 alias = number_of(READ(inode, i_dentry.first));
 
 		if (alias)
-			dentry =
-				(void *)(alias - bpf_core_field_offset(struct dentry, d_u.d_alias));
+			dentry = (void *)(alias - alias_offset());
 	}
 	for (depth = 0; dentry && depth <= WIRE_NAMES_MAX; depth++) {
 		struct dentry *parent = READ(dentry, d_parent);
@@ -202,15 +201,24 @@ static __always_inline u32 find_pages(struct bio *bio, struct wire_request *r, e
 	return found;
 }
 
-/* btrfs keeps the inode with its bio; its pages only agree with it for buffered, plain data. */
+/*
+ * btrfs keeps the inode with its bio; its pages only agree with it for buffered, plain data. Older
+ * kernels do not keep it (before 6.3), or do not tell where (btrfs is a module, and before 5.11 BTF is
+ * that of the kernel alone).
+ */
 static __always_inline u32 find_btrfs(struct bio *bio, struct wire_request *r)
 {
-	struct btrfs_bio *bbio =
-		(void *)(number_of(bio) - bpf_core_field_offset(struct btrfs_bio, bio));
-	struct btrfs_inode *owner = BPF_CORE_READ(bbio, inode); /* perhaps of a module */
-	u64 inode = (u64)owner + bpf_core_field_offset(struct btrfs_inode, vfs_inode);
+	struct btrfs_inode *owner;
+	struct btrfs_bio *bbio = NULL;
 	struct wire_inode id;
+	u64 inode;
 
+	if (!bpf_core_type_exists(struct btrfs_bio) || !bpf_core_field_exists(bbio->inode) ||
+	    !bpf_core_field_exists(bbio->file_offset))
+		return find_pages(bio, r, ENDING_KNOWN);
+	bbio = (void *)(number_of(bio) - bpf_core_field_offset(struct btrfs_bio, bio));
+	owner = BPF_CORE_READ(bbio, inode); /* perhaps of a module */
+	inode = (u64)owner + bpf_core_field_offset(struct btrfs_inode, vfs_inode);
 	if (!owner || !identify((struct inode *)inode, &id))
 		return find_pages(bio, r, ENDING_KNOWN);
 	if (id.number == BTRFS_BTREE_INODE)
@@ -222,6 +230,16 @@ static __always_inline u32 find_btrfs(struct bio *bio, struct wire_request *r)
 	r->part.offset = BPF_CORE_READ(bbio, file_offset);
 	see_file(inode, 0, ROOM_SUBMIT);
 	return FOUND_BTRFS;
+}
+
+/* Who ends a buffer whose bio has the common end; from 7.x on the bio itself has the buffer's. */
+static __always_inline u32 buffer_end_io(struct buffer_head *head)
+{
+	if (!bpf_core_field_exists(head->b_end_io))
+		return END_IO_BUFFER_HEAD;
+	if (end_io_of(number_of(READ(head, b_end_io))) == END_IO_JBD2)
+		return END_IO_JBD2;
+	return END_IO_BUFFER_HEAD;
 }
 
 /* Set by find_file's caller for bios that end in a direct I/O. */
@@ -270,13 +288,9 @@ static __always_inline u32 find_file(struct bio *bio, struct wire_request *r, st
 		end_io = end_io_of(number_of(READ(at, bi_end_io)));
 	}
 	/* jbd2 marks its journal as metadata too, so its owner is asked first. */
-	if (end_io == END_IO_BUFFER_HEAD) {
-		struct buffer_head *head = (struct buffer_head *)private;
-
-		if (end_io_of(number_of(READ(head, b_end_io))) == END_IO_JBD2)
-			return FOUND_JOURNAL;
-	}
-	if (end_io == END_IO_XFS_LOG)
+	if (end_io == END_IO_BUFFER_HEAD)
+		end_io = buffer_end_io((struct buffer_head *)private);
+	if (end_io == END_IO_JBD2 || end_io == END_IO_XFS_LOG)
 		return FOUND_JOURNAL;
 	if (r->operation & REQ_BIT(__REQ_META))
 		return FOUND_METADATA;

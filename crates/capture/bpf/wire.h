@@ -88,7 +88,13 @@ enum wire_counter {
 	X(END_IO_EXT4_WRITE, ext4_end_bio)                \
 	X(END_IO_IOMAP_READ, iomap_read_end_io)           \
 	X(END_IO_IOMAP_WRITE, ioend_writeback_end_bio)    \
-	X(END_IO_XFS_WRITE, xfs_end_bio)
+	X(END_IO_XFS_WRITE, xfs_end_bio)                  \
+	X(END_IO_DM, clone_endio)
+
+/* What other kernels call the same. No kernel has both. */
+#define END_IO_ALIASES(X)                                        \
+	X(END_IO_SUBMIT_WAIT, bio_wait_end_io)	       /* 7.x */ \
+	X(END_IO_IOMAP_WRITE, iomap_writepage_end_bio) /* until 6.15 */
 
 #define END_IO_ID(id, symbol) id,
 enum wire_end_io { END_IO_UNKNOWN, END_IO_LIST(END_IO_ID) END_IO_COUNT };
@@ -156,10 +162,12 @@ struct wire_settings {
 	unsigned int padding;
 	unsigned char rq_events_have_queue;  /* the first argument of request events is the queue */
 	unsigned char bio_events_have_queue; /* the same of bio events */
+	unsigned char
+		merge_events_have_request; /* merges: queue and request stand before the bio */
 	unsigned char user_stacks;
 	unsigned char uring_result; /* enum wire_uring_result */
 	unsigned char each_open;    /* every open is sent, not only counted */
-	unsigned char more_padding[3];
+	unsigned char more_padding[2];
 	unsigned int calls_per_second; /* single calls sent, on each CPU */
 	unsigned int last_padding;
 	/* What each system call does to files: enum wire_use_kind | enum wire_shape. */

@@ -17,6 +17,8 @@ pub struct Facts {
     pub rq_events_have_queue: bool,
     /// Whether bio tracepoints carry the queue before the bio (until 5.12).
     pub bio_events_have_queue: bool,
+    /// Whether merge tracepoints carry queue and request before the bio (until 5.11).
+    pub merge_events_have_request: bool,
     /// Whether a completion's status is a `blk_status_t`, not an error number.
     pub status_is_blk_status: bool,
     /// Where the kernel's flags of a request stand.
@@ -73,6 +75,7 @@ pub fn probe(tracepoints: &[&'static str], symbols: &KernelSymbols) -> Result<Fa
             .collect(),
         rq_events_have_queue: first_is_queue("block_rq_issue"),
         bio_events_have_queue: first_is_queue("block_bio_queue"),
+        merge_events_have_request: first_is_queue("block_bio_backmerge"),
         status_is_blk_status: status_is_blk_status(&btf),
         operations: operations(&btf),
         uring_result: uring_result(&btf),

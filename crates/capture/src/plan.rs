@@ -29,7 +29,8 @@ pub struct Probe {
     pub program: &'static str,
     /// The tracepoint it is attached to; `None` for a program that iowhy runs itself.
     pub tracepoint: Option<&'static str>,
-    /// What nobody can see without it.
+    /// What nobody can see without it. Several probes of a group that give the same stand for one
+    /// another: kernels have the one or the other.
     pub gives: &'static str,
     /// Whether a watch without it is worth nothing.
     pub needed: bool,
@@ -117,6 +118,13 @@ pub const PROBES: &[Probe] = &[
         "who dirtied what writeback writes",
         false,
     ),
+    probe(
+        Group::Writeback,
+        "on_dirty_page",
+        "writeback_dirty_page",
+        "who dirtied what writeback writes",
+        false,
+    ),
     probe(Group::Wait, "on_waking", "sched_waking", "who woke a waiting thread, and when", false),
     probe(Group::Wait, "on_switch", "sched_switch", "where blocked threads waited", false),
     Probe {
@@ -191,19 +199,23 @@ impl Wishes {
 pub struct Plan {
     /// The probes to attach, in order.
     pub probes: Vec<Probe>,
-    /// Probes whose tracepoint this kernel lacks.
+    /// Probes whose tracepoint this kernel lacks, and in whose place no other gives the same.
     pub missing: Vec<Probe>,
 }
 
 impl Plan {
     /// Chooses from `facts` what `wishes` ask for.
     pub fn new(facts: &Facts, wishes: &Wishes) -> Plan {
-        let (probes, missing) =
+        let (probes, mut missing): (Vec<Probe>, Vec<Probe>) =
             PROBES.iter().copied().filter(|probe| wishes.want(probe.group)).partition(
                 |probe: &Probe| {
                     probe.tracepoint.is_none_or(|tracepoint| facts.tracepoints.contains(tracepoint))
                 },
             );
+        let same =
+            |one: &Probe, other: &Probe| one.group == other.group && one.gives == other.gives;
+        missing.retain(|absent| !probes.iter().any(|probe| same(absent, probe)));
+        missing.dedup_by(|second, first| same(first, second));
         Plan { probes, missing }
     }
 
@@ -254,10 +266,20 @@ mod tests {
 
     #[test]
     fn a_missing_extra_costs_its_own_feature_only() {
-        let plan = Plan::new(&facts_without(&["writeback_dirty_folio"]), &Wishes::default());
+        let plan = Plan::new(
+            &facts_without(&["writeback_dirty_folio", "writeback_dirty_page"]),
+            &Wishes::default(),
+        );
         assert_eq!(plan.groups(), [Group::Block, Group::Snapshot]);
         assert_eq!(plan.first_needed_missing(), None);
         assert_eq!(plan.missing[0].gives, "who dirtied what writeback writes");
+    }
+
+    #[test]
+    fn either_of_two_names_will_do() {
+        let plan = Plan::new(&facts_without(&["writeback_dirty_folio"]), &Wishes::default());
+        assert!(plan.groups().contains(&Group::Writeback));
+        assert!(plan.missing.is_empty());
     }
 
     #[test]

@@ -15,6 +15,7 @@ use libbpf_rs::{
     Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject, PrintLevel, ProgramMut,
     RingBuffer, RingBufferBuilder,
 };
+use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::os::fd::{AsFd, AsRawFd};
 use std::rc::Rc;
@@ -33,15 +34,16 @@ macro_rules! object {
     }};
 }
 
-/// The compiled programs of a group.
-fn object_of(group: Group) -> &'static [u8] {
+/// The compiled programs of a group; the first that the kernel takes is used. The plain ones do
+/// without atomic instructions, which Linux 5.12 brought.
+fn objects_of(group: Group) -> Vec<&'static [u8]> {
     match group {
-        Group::Block => object!("block"),
-        Group::Writeback => object!("writeback"),
-        Group::Events => object!("events"),
-        Group::Wait => object!("wait"),
-        Group::File => object!("file"),
-        Group::Snapshot => object!("snapshot"),
+        Group::Block => vec![object!("block"), object!("block-plain")],
+        Group::Writeback => vec![object!("writeback")],
+        Group::Events => vec![object!("events")],
+        Group::Wait => vec![object!("wait")],
+        Group::File => vec![object!("file")],
+        Group::Snapshot => vec![object!("snapshot"), object!("snapshot-plain")],
     }
 }
 
@@ -280,6 +282,21 @@ impl Session {
         libbpf_rs::query::ProgInfoIter::default().filter(|info| own.contains(&info.id)).collect()
     }
 
+    /// Instructions that the verifier looked at, by program; 0 on kernels that do not tell. A kernel
+    /// knows programs by the first 15 letters of their names; of several the latest is ours.
+    pub fn verified(&self) -> FxHashMap<String, u32> {
+        const NAME: usize = 15;
+        let known: Vec<_> = libbpf_rs::query::ProgInfoIter::default().collect();
+        let ours = self.objects.iter().flat_map(Object::progs);
+        ours.filter_map(|program| {
+            let name = program.name().to_str()?.to_owned();
+            let short = name.get(..NAME).unwrap_or(&name);
+            let same = known.iter().filter(|info| info.name.to_str() == Some(short));
+            Some((name.clone(), same.max_by_key(|info| info.id)?.verified_insns))
+        })
+        .collect()
+    }
+
     /// Memory that the kernel keeps for the maps, bytes.
     pub fn map_bytes(&self) -> u64 {
         let mut seen = Vec::new();
@@ -413,6 +430,7 @@ fn settings(facts: &Facts, wishes: &Wishes) -> Result<wire::wire_settings, Error
     settings.user_stacks = u8::from(wishes.user_stacks);
     settings.rq_events_have_queue = u8::from(facts.rq_events_have_queue);
     settings.bio_events_have_queue = u8::from(facts.bio_events_have_queue);
+    settings.merge_events_have_request = u8::from(facts.merge_events_have_request);
     if wishes.devices.len() > settings.devices.len() {
         return Err(Error::TooManyDevices {
             count: wishes.devices.len(),
@@ -468,10 +486,25 @@ fn load(
     settings: &wire::wire_settings,
     earlier: &[Object],
 ) -> Result<Object, String> {
+    let mut result = Err(String::new());
+    for object in objects_of(group) {
+        result = load_object(object, probes, settings, earlier);
+        if result.is_ok() {
+            break;
+        }
+    }
+    result
+}
+
+fn load_object(
+    object: &[u8],
+    probes: &[Probe],
+    settings: &wire::wire_settings,
+    earlier: &[Object],
+) -> Result<Object, String> {
     take_warnings();
-    let mut open = ObjectBuilder::default()
-        .open_memory(object_of(group))
-        .map_err(|cause| cause.to_string())?;
+    let mut open =
+        ObjectBuilder::default().open_memory(object).map_err(|cause| cause.to_string())?;
     prepare(&mut open, probes, settings, earlier).map_err(|cause| cause.to_string())?;
     open.load().map_err(|cause| format!("{cause}\n{}", take_warnings()))
 }

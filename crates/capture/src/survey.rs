@@ -5,7 +5,7 @@
 use crate::host::read_text;
 use crate::kernel::Facts;
 use crate::live;
-use crate::plan::{Plan, Wishes};
+use crate::plan::{Plan, Probe, Wishes};
 use crate::session::Session;
 use std::path::Path;
 use std::time::Instant;
@@ -41,13 +41,34 @@ fn item(what: &'static str, state: State, value: impl Into<String>, lost: &str) 
     Item { what, state, value: value.into(), lost }
 }
 
+/// What became of a program on this kernel.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// The program.
+    pub probe: Probe,
+    /// Whether it could be used, else why not.
+    pub usable: Result<(), String>,
+    /// Instructions that the verifier looked at; `None` where the kernel does not tell (before 5.16).
+    pub verified: Option<u32>,
+}
+
+/// Everything that was looked at.
+#[derive(Clone, Debug)]
+pub struct Survey {
+    /// A row for each thing that a watch needs or can use.
+    pub items: Vec<Item>,
+    /// Every program that iowhy has.
+    pub programs: Vec<Program>,
+}
+
 /// Looks at everything.
-pub fn survey() -> Vec<Item> {
+pub fn survey() -> Survey {
     let mut items = vec![kernel(), privilege(), btf(), lockdown()];
+    let mut programs = Vec::new();
     match live::facts() {
         Ok(facts) => {
             items.push(symbols(&facts));
-            items.extend(probes(&facts));
+            items.extend(probes(&facts, &mut programs));
         }
         Err(error) => items.push(item(
             "programs",
@@ -57,7 +78,7 @@ pub fn survey() -> Vec<Item> {
         )),
     }
     items.extend([cgroups(), pressure(), statistics(), iostats()]);
-    items
+    Survey { items, programs }
 }
 
 fn kernel() -> Item {
@@ -125,7 +146,28 @@ fn symbols(facts: &Facts) -> Item {
     item("kernel symbols", state, value, "files of direct I/O, journals, swap")
 }
 
-fn probes(facts: &Facts) -> Vec<Item> {
+/// What became of each planned program, once all are loaded.
+fn outcomes(plan: &Plan, session: &Session) -> Vec<Program> {
+    let verified = session.verified();
+    let missing = plan.missing.iter().map(|probe| {
+        let tracepoint = probe.tracepoint.unwrap_or(probe.program);
+        let reason = format!("this kernel has no {tracepoint}");
+        Program { probe: *probe, usable: Err(reason), verified: None }
+    });
+    let planned = plan.probes.iter().map(|probe| {
+        let failed = session.failed.iter().find(|(failed, _)| failed.program == probe.program);
+        let cause =
+            |(_, text): &(Probe, String)| text.lines().next().unwrap_or_default().to_owned();
+        Program {
+            probe: *probe,
+            usable: failed.map_or(Ok(()), |failed| Err(cause(failed))),
+            verified: verified.get(probe.program).copied().filter(|count| *count > 0),
+        }
+    });
+    planned.chain(missing).collect()
+}
+
+fn probes(facts: &Facts, programs: &mut Vec<Program>) -> Vec<Item> {
     let wishes = Wishes {
         events: true,
         user_stacks: true,
@@ -150,6 +192,7 @@ fn probes(facts: &Facts) -> Vec<Item> {
     match Session::begin(&plan, facts, &wishes, || ()) {
         Ok(session) => {
             let took = begun.elapsed().as_millis();
+            *programs = outcomes(&plan, &session);
             let value = format!(
                 "{} load and attach in {took} ms",
                 plan.probes.len() - session.failed.len()

@@ -60,14 +60,12 @@ impl KernelSymbols {
 fn note(line: &[u8], end_io: &mut [u64]) {
     let Some(name) = line.get(19..) else { return };
     let length = name.iter().position(|byte| byte.is_ascii_whitespace()).unwrap_or(name.len());
-    let Some(place) =
-        wire::END_IO_SYMBOLS.iter().position(|symbol| symbol.as_bytes() == &name[..length])
-    else {
-        return;
-    };
+    let known =
+        wire::END_IO_SYMBOLS.iter().find(|(symbol, _)| symbol.as_bytes() == &name[..length]);
+    let Some((_, id)) = known else { return };
     let address =
         std::str::from_utf8(&line[..16]).ok().and_then(|hex| u64::from_str_radix(hex, 16).ok());
-    if let (Some(slot), Some(address)) = (end_io.get_mut(place + 1), address) {
+    if let (Some(slot), Some(address)) = (end_io.get_mut(*id as usize), address) {
         *slot = address;
     }
 }

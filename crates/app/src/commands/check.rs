@@ -1,13 +1,16 @@
 //! `iowhy check`: what this machine lets iowhy see.
 
+use crate::args;
 use crate::failure::Failure;
 use crate::output;
-use iowhy_capture::survey::{State, survey};
+use iowhy_capture::survey::{Program, State, Survey, survey};
 use iowhy_views::check::{self, Row};
+use serde_json::{Value, json};
 
 /// Looks and shows.
-pub fn run() -> Result<(), Failure> {
-    let rows: Vec<Row> = survey()
+pub fn run(check: &args::Check) -> Result<(), Failure> {
+    let Survey { items, programs } = survey();
+    let rows: Vec<Row> = items
         .into_iter()
         .map(|item| Row {
             what: item.what.to_owned(),
@@ -21,5 +24,30 @@ pub fn run() -> Result<(), Failure> {
             lost_without: item.lost,
         })
         .collect();
+    if check.json {
+        let programs: Vec<Value> = programs.iter().map(program).collect();
+        let rows: Vec<Value> = rows.iter().map(row).collect();
+        return output::print(&format!("{:#}\n", json!({ "rows": rows, "programs": programs })));
+    }
     output::print(&check::render(&rows, &output::style()))
+}
+
+fn row(row: &Row) -> Value {
+    json!({
+        "what": row.what,
+        "there": row.state.word(),
+        "found": row.value,
+        "lost": row.lost_without,
+    })
+}
+
+fn program(program: &Program) -> Value {
+    json!({
+        "program": program.probe.program,
+        "tracepoint": program.probe.tracepoint,
+        "gives": program.probe.gives,
+        "usable": program.usable.is_ok(),
+        "reason": program.usable.as_ref().err(),
+        "verified_instructions": program.verified,
+    })
 }

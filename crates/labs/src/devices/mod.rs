@@ -3,14 +3,18 @@
 
 mod cgroup;
 mod file_system;
+mod given;
 mod loop_device;
+mod mapped;
 mod partition;
 mod trace;
 mod zram;
 
 pub use cgroup::{Cgroup, Limit};
 pub use file_system::{FileSystem, Frozen, Kind};
+pub use given::Given;
 pub use loop_device::{Backing, LoopDevice};
+pub use mapped::Mapped;
 pub use partition::Partition;
 pub use trace::DebugFs;
 pub use zram::Zram;

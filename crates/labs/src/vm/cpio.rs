@@ -31,6 +31,12 @@ impl<W: Write> Archive<W> {
         self.entry(path, mode, &content)
     }
 
+    /// Adds what `from` holds as `path`, which may be run.
+    pub fn program(&mut self, path: &Path, from: &Path) -> io::Result<()> {
+        let content = fs::read(from)?;
+        self.entry(path, REGULAR | 0o755, &content)
+    }
+
     /// Adds a file with that content, which may be run.
     pub fn text(&mut self, path: &Path, content: &str) -> io::Result<()> {
         self.entry(path, REGULAR | 0o755, content.as_bytes())

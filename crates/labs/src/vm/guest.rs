@@ -15,6 +15,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
+/// What a guest says first.
+const UP: &str = "up";
+/// How often it is started until it says so.
+const STARTS: u32 = 3;
+
 /// A guest that has not been started.
 #[derive(Clone, Debug)]
 pub struct Guest {
@@ -96,8 +101,24 @@ impl Guest {
         running.finish()
     }
 
-    /// Starts it.
+    /// Starts it, and waits until it is up. Emulated, some kernels crash now and then before they are:
+    /// then once more.
     pub fn start(&self, command: &str) -> Result<Running> {
+        let mut failure = None;
+        for _ in 0..STARTS {
+            let mut running = self.boot(command)?;
+            match running.wait_for(UP) {
+                Ok(()) => {
+                    running.said.clear();
+                    return Ok(running);
+                }
+                Err(error) => failure = Some(error),
+            }
+        }
+        Err(failure.unwrap_or_else(|| Error::failed("run a guest", "it was never started")))
+    }
+
+    fn boot(&self, command: &str) -> Result<Running> {
         // Sockets have short names: not below a target folder.
         let folder = tempfile::Builder::new()
             .prefix("iowhy-vm-")

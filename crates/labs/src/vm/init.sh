@@ -4,18 +4,18 @@ export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 TERM=dumb
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
 mount -t devtmpfs devtmpfs /dev
-mkdir -p /dev/shm /dev/disk /tmp /run /var/tmp /out /root
-for folder in /dev/shm /tmp /run /var/tmp /out; do
-  mount -t tmpfs tmpfs $folder
-done
+mkdir -p /dev/shm /dev/disk /tmp /run /var/tmp /out
+mount -t tmpfs tmpfs /dev/shm
 chmod 1777 /tmp /var/tmp
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
 echo "+io +memory" >/sys/fs/cgroup/cgroup.subtree_control
 
 stty -F /dev/ttyS1 raw -opost
 exec </dev/null >/dev/ttyS1 2>&1
+echo up
 # In this order: older kernels do not know what virtio needs.
-modprobe -a virtio_ring virtio_pci virtio_blk $(cat /modules)
+modprobe -aq virtio_ring virtio_pci virtio_blk
+modprobe -a $(cat /modules)
 
 # Disks answer to the names that they were given.
 for disk in /sys/block/vd* /sys/block/nvme*; do

@@ -139,7 +139,7 @@ pub fn base() -> Result<PathBuf> {
         let about = fs::metadata(file).context(|| format!("look at {}", file.display()))?;
         (file, about.len(), about.mtime()).hash(&mut hasher);
     }
-    (OF_BUSYBOX, MERGED, include_str!("userland.rs")).hash(&mut hasher);
+    (include_str!("userland.rs"), include_str!("init.sh")).hash(&mut hasher);
     let _lock = super::lock_cache()?;
     let folder = super::cache()?;
     let path = folder.join(format!("userland-{:016x}.cpio", hasher.finish()));
@@ -218,10 +218,14 @@ fn merged(path: &Path) -> PathBuf {
     }
 }
 
-/// Adds `from` as `path`, with its libraries.
+/// Adds `from` as `path`, with its libraries. Debugging information stays here: a guest would only
+/// take longer to start.
 pub fn add<W: Write>(archive: &mut Archive<W>, path: &Path, from: &Path) -> Result<()> {
     let action = || format!("pack {}", from.display());
-    archive.file(path, from).context(action)?;
+    let stripped = tempfile::NamedTempFile::new().context(action)?;
+    let strip = [Path::new("--strip-debug"), Path::new("-o"), stripped.path(), from];
+    let content = if command::run("strip", strip).is_ok() { stripped.path() } else { from };
+    archive.program(path, content).context(action)?;
     for library in libraries_of([from.to_owned()].iter())? {
         archive.file(&merged(&library), &library).context(action)?;
     }

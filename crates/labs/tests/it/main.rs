@@ -20,7 +20,9 @@ mod cached;
 mod chains;
 mod direct;
 mod files;
+mod guests;
 mod hung;
+mod kernels;
 mod labs;
 mod locate;
 mod metadata;
@@ -38,6 +40,8 @@ fn main() {
     let tests = [
         architecture::tests(),
         labs::tests(),
+        kernels::tests(),
+        guests::tests(),
         direct::tests(),
         cached::tests(),
         metadata::tests(),

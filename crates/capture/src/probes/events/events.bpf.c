@@ -14,12 +14,12 @@ struct {
 } sequences SEC(".maps");
 
 /* Fills in what all events have; false where the device is not watched. */
-static __always_inline bool begin(struct wire_event *event, struct gendisk *disk, u32 action)
+static __always_inline bool begin(struct wire_event *event, u32 device, u32 action)
 {
 	u32 zero = 0;
 	u32 *sequence;
 
-	event->device = device_of(disk);
+	event->device = device;
 	if (!is_watched(event->device))
 		return false;
 	sequence = bpf_map_lookup_elem(&sequences, &zero);
@@ -47,7 +47,7 @@ static __always_inline int send_bio(struct bio *bio, u32 action, u64 payload)
 {
 	struct wire_event event = {};
 
-	if (!begin(&event, bio_disk(bio), action))
+	if (!begin(&event, device_of(bio_disk(bio)), action))
 		return 0;
 	event.sector = bio->bi_iter.bi_sector;
 	event.bytes = bio->bi_iter.bi_size;
@@ -61,7 +61,7 @@ static __always_inline int send_request(struct request *rq, u32 action, u32 byte
 {
 	struct wire_event event = {};
 
-	if (!begin(&event, request_disk(rq), action))
+	if (!begin(&event, device_of(request_disk(rq)), action))
 		return 0;
 	event.sector = is_passthrough(rq->cmd_flags) || rq->__sector == ~0ULL ? 0 : rq->__sector;
 	event.bytes = bytes;
@@ -79,13 +79,13 @@ int event_queue(u64 *ctx)
 SEC("tp_btf/block_bio_backmerge")
 int event_backmerge(u64 *ctx)
 {
-	return send_bio(bio_argument(ctx), EVENT_BACKMERGE, 0);
+	return send_bio(merged_bio_argument(ctx), EVENT_BACKMERGE, 0);
 }
 
 SEC("tp_btf/block_bio_frontmerge")
 int event_frontmerge(u64 *ctx)
 {
-	return send_bio(bio_argument(ctx), EVENT_FRONTMERGE, 0);
+	return send_bio(merged_bio_argument(ctx), EVENT_FRONTMERGE, 0);
 }
 
 SEC("tp_btf/block_getrq")
@@ -106,7 +106,7 @@ int event_remap(u64 *ctx)
 	struct bio *bio = bio_argument(ctx);
 	struct wire_event event = {};
 
-	if (!begin(&event, bio_disk(bio), EVENT_REMAP))
+	if (!begin(&event, device_of(bio_disk(bio)), EVENT_REMAP))
 		return 0;
 	event.sector = bio->bi_iter.bi_sector;
 	event.bytes = bio->bi_iter.bi_size;
@@ -167,7 +167,7 @@ int event_plug(u64 *ctx)
 	struct request_queue *q = (struct request_queue *)ctx[0];
 	struct wire_event event = {};
 
-	if (!begin(&event, queue_disk(q), EVENT_PLUG))
+	if (!begin(&event, queue_device(q), EVENT_PLUG))
 		return 0;
 	return send(&event);
 }
@@ -179,7 +179,7 @@ int event_unplug(u64 *ctx)
 	u32 depth = ctx[1];
 	struct wire_event event = {};
 
-	if (!begin(&event, queue_disk(q), ctx[2] & 1 ? EVENT_UNPLUG_IO : EVENT_UNPLUG_TIMER))
+	if (!begin(&event, queue_device(q), ctx[2] & 1 ? EVENT_UNPLUG_IO : EVENT_UNPLUG_TIMER))
 		return 0;
 	event.payload = depth;
 	return send(&event);

@@ -154,12 +154,12 @@ int on_call(u64 *ctx)
 	own->calls_made += 1;
 	if (!use)
 		return 0;
-	task = bpf_get_current_task_btf();
+	task = current_task();
 	if (is_compat(task)) {
 		count(COUNT_USES_COMPAT);
 		return 0;
 	}
-	outcome.duration_ns = duration_of(task->pid, number);
+	outcome.duration_ns = duration_of((u32)bpf_get_current_pid_tgid(), number);
 	if (!(use & SHAPE_MASK))
 		on_descriptor(own, task, use, argument_of(regs, 0), &outcome);
 	else
@@ -176,7 +176,7 @@ int on_call_begins(u64 *ctx)
 
 	if (!use_of_call(number))
 		return 0;
-	tid = ((struct task_struct *)bpf_get_current_task_btf())->pid;
+	tid = bpf_get_current_pid_tgid();
 	start = start_of(tid);
 	if (!start)
 		return 0;
@@ -225,7 +225,7 @@ int on_uring_complete(u64 *ctx)
 
 static __always_inline int on_fault(struct address_space *mapping, u64 pages)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
+	struct task_struct *task = current_task();
 	struct wire_use *use = entry_of(READ(mapping, host), 0, task, ROOM_DIRTY);
 
 	charge_entry(use, USE_FAULT, 0);

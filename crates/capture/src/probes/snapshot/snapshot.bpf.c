@@ -60,7 +60,7 @@ __noinline int look_at_tag(u64 place, u64 queue, u32 device, u32 at_end)
 /* The block device of the file system that the descriptor's file is on. */
 static __always_inline struct block_device *device_under(u64 descriptor)
 {
-	struct fdtable *table = READ(READ(bpf_get_current_task_btf(), files), fdt);
+	struct fdtable *table = READ(READ(current_task(), files), fdt);
 	struct file *file = NULL;
 
 	if (descriptor >= READ(table, max_fds))

@@ -16,7 +16,13 @@ int find_symbols(struct wire_symbols *found)
 	address = 0;                                                             \
 	bpf_kallsyms_lookup_name(#symbol, sizeof(#symbol), 0, (void *)&address); \
 	found->end_io[id] = address;
+#define FIND_ALIAS(id, symbol)          \
+	if (!found->end_io[id]) {       \
+		FIND_SYMBOL(id, symbol) \
+	}
 	END_IO_LIST(FIND_SYMBOL)
+	END_IO_ALIASES(FIND_ALIAS)
+#undef FIND_ALIAS
 #undef FIND_SYMBOL
 	return 0;
 }

@@ -134,7 +134,7 @@ int on_switch(u64 *ctx)
 
 static __always_inline void note_waker(void *ctx, struct wire_wait *wait)
 {
-	struct task_struct *waker = bpf_get_current_task_btf();
+	struct task_struct *waker = current_task();
 	struct wire_ended *ended;
 	u64 now = bpf_ktime_get_ns();
 	u32 zero = 0;
@@ -144,7 +144,7 @@ static __always_inline void note_waker(void *ctx, struct wire_wait *wait)
 	if (ended && ended->time_ns >= wait->start_ns && now - ended->time_ns < ENDED_JUST_NOW_NS)
 		wait->request = ended->request;
 	else if (!is_in_interrupt(ctx, waker))
-		wait->waker = waker->pid;
+		wait->waker = READ(waker, pid);
 }
 
 SEC("tp_btf/sched_waking")
@@ -168,7 +168,7 @@ int on_waking(u64 *ctx)
 /* Whether the task sleeps and is off its CPU; what runs has its old state for a while. */
 static __always_inline bool is_asleep(struct task_struct *task)
 {
-	return task_state(task) && !READ(task, on_cpu);
+	return task_state(task) && !is_on_cpu(task);
 }
 
 static __always_inline void fill_earlier(struct wire_wait *wait, struct task_struct *task)

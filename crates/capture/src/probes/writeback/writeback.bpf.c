@@ -25,12 +25,9 @@ static __always_inline void charge(struct dirtiers *dirtiers, u32 tgid, u64 byte
 	count(COUNT_DIRTIERS_LUMPED);
 }
 
-SEC("tp_btf/writeback_dirty_folio")
-int on_dirty(u64 *ctx)
+static __always_inline int note_dirty(struct page *folio, struct address_space *mapping)
 {
-	struct page *folio = (struct page *)ctx[0];
-	struct address_space *mapping = (struct address_space *)ctx[1];
-	struct task_struct *task = bpf_get_current_task_btf();
+	struct task_struct *task = current_task();
 	struct inode_key key = {};
 	struct dirtiers *dirtiers;
 	struct inode *inode;
@@ -57,6 +54,19 @@ int on_dirty(u64 *ctx)
 	see_task(number_of(task), ROOM_DIRTY);
 	charge(dirtiers, READ(task, tgid), folio_pages(folio) << settings.page_shift);
 	return 0;
+}
+
+SEC("tp_btf/writeback_dirty_folio")
+int on_dirty(u64 *ctx)
+{
+	return note_dirty((struct page *)ctx[0], (struct address_space *)ctx[1]);
+}
+
+/* The same before folios: 203a31516616, 5.18. */
+SEC("tp_btf/writeback_dirty_page")
+int on_dirty_page(u64 *ctx)
+{
+	return note_dirty((struct page *)ctx[0], (struct address_space *)ctx[1]);
 }
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
