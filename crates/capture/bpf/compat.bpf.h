@@ -360,8 +360,8 @@ static __always_inline bool is_compat(struct task_struct *task)
 {
 	/* TS_COMPAT of x86, TIF_32BIT of arm64. */
 	if (bpf_core_field_exists(task->thread_info.status))
-		return task->thread_info.status & 2;
-	return task->thread_info.flags & (1UL << 22);
+		return READ(task, thread_info.status) & 2;
+	return READ(task, thread_info.flags) & (1UL << 22);
 }
 
 /* req->task became req->tctx->task: b6f58a3f4aa8, 6.13. */

@@ -209,7 +209,7 @@ static __always_inline struct wire_use *slot_of_file(struct wire_slots *own, str
 
 	if (!inode || !is_file(READ(inode, i_mode)))
 		return NULL;
-	key = key_of_inode(inode, task->tgid);
+	key = key_of_inode(inode, READ(task, tgid));
 	slot = slot_of_key(own, &key, epoch);
 	if (is_of(slot, &key, epoch))
 		return slot;

@@ -134,10 +134,10 @@ __noinline int see_task(u64 task_address, u32 level)
 /* The same for the current task, without a call where it was seen: this is done for each request. */
 static __always_inline void see_current(struct task_struct *task)
 {
-	u64 key = (u64)task->tgid << 32 | task->pid;
+	u64 key = bpf_get_current_pid_tgid();
 
 	if (!is_seen(seen_slot(&seen_tasks, (u32)key), key,
-		     check_of_task(task, task->start_boottime)))
+		     check_of_task(task, READ(task, start_boottime))))
 		see_task(number_of(task), ROOM_SUBMIT);
 }
 
