@@ -268,6 +268,10 @@ impl Source for Live {
         {
             // What ended before is to be read before: a recording is cut by the order of rows.
             sampler.look_if_due(&self.session, batch, names);
+            if let Some(sampler) = self.sampler.as_mut().filter(|_| !self.stopped) {
+                sampler.look_if_due(!self.empty, &self.session, batch, names);
+            }
+            return Ok(Progress::More);
         }
         if self.limited {
             self.held_back.exchange(batch);

@@ -25,6 +25,9 @@ use std::time::Duration;
 /// Counters that are followed; any further one gets a row each time.
 const MOST_FOLLOWED: usize = 1 << 16;
 
+/// How late a look may be, nanoseconds, so that what ended before it is read before it.
+const PATIENCE_NS: u64 = 300_000_000;
+
 /// What is read, and how often.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sampling {
@@ -67,10 +70,16 @@ impl Sampler {
         Duration::from_nanos(self.due_ns.saturating_sub(now_ns()))
     }
 
-    /// Looks if it is time to.
-    pub fn look_if_due(&mut self, session: &Session, batch: &mut Batch, names: &mut Names) {
+    /// Looks if it is time to; while there is much else to do (`busy`), a little later.
+    pub fn look_if_due(
+        &mut self,
+        busy: bool,
+        session: &Session,
+        batch: &mut Batch,
+        names: &mut Names,
+    ) {
         let now = now_ns();
-        if now < self.due_ns {
+        if now < self.due_ns + if busy { PATIENCE_NS } else { 0 } {
             return;
         }
         let every_ns = (self.sampling.every.as_nanos() as u64).max(1);
