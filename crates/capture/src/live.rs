@@ -264,14 +264,9 @@ impl Source for Live {
         let is_over = self.stopped && read < RECORDS_AT_ONCE;
         if is_over {
             self.finish(batch, names);
-        } else if let Some(sampler) = self.sampler.as_mut().filter(|_| self.empty && !self.stopped)
-        {
+        } else if let Some(sampler) = self.sampler.as_mut().filter(|_| !self.stopped) {
             // What ended before is to be read before: a recording is cut by the order of rows.
-            sampler.look_if_due(&self.session, batch, names);
-            if let Some(sampler) = self.sampler.as_mut().filter(|_| !self.stopped) {
-                sampler.look_if_due(!self.empty, &self.session, batch, names);
-            }
-            return Ok(Progress::More);
+            sampler.look_if_due(!self.empty, &self.session, batch, names);
         }
         if self.limited {
             self.held_back.exchange(batch);
