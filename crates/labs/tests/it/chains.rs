@@ -108,15 +108,20 @@ impl Drop for Running {
     }
 }
 
-/// A watch of two seconds.
-fn record(scratch: &Scratch) -> Result<Recording> {
+/// A watch of two seconds, with the chains of one process: others' threads may have the same names.
+fn record(scratch: &Scratch, pid: u32) -> Result<Recording> {
     machine::need_bpf()?;
     let output = scratch.fresh("recording");
     let mut record = iowhy(["record", "-t", "2", "-o"])?;
     record.arg(&output);
     let result = finish(record)?;
     assert!(result.status.success(), "{}", said(&result));
-    Recording::open(&output)
+    let mut recording = Recording::open(&output)?;
+    check(&recording);
+    let same = |a: &WaitChain, b: &WaitChain| (a.chain_id, a.path) == (b.chain_id, b.path);
+    let own = recording.chains.chunk_by(same).filter(|path| path[0].pid == pid);
+    recording.chains = own.flatten().cloned().collect();
+    Ok(recording)
 }
 
 /// The paths that lead through threads with these names, the first to the last.
@@ -174,11 +179,10 @@ pub fn throttled(
     let running = Running::start(cgroup.inside(&program(device.path())))?;
     std::thread::sleep(warm);
     ready(running.0.id())?;
-    record(&scratch)
+    record(&scratch, running.0.id())
 }
 
 fn expect_moving(recording: &Recording, threads: &[&str]) {
-    check(recording);
     let found = paths(recording, threads);
     let first: BTreeSet<u32> = found.iter().map(|path| path[0].tid).collect();
     assert!(!first.is_empty(), "nobody waited along {threads:?}: {:?}", shown(recording));
@@ -249,18 +253,16 @@ fn standing(program: Program, known_by: KnownBy) -> Result<()> {
     let frozen = disk.freeze()?;
     let running = Running::start(program(&file))?;
     wait_for(running.0.id(), "snapshot-writer")?;
-    let result = record(&scratch);
+    let result = record(&scratch, running.0.id());
     drop(frozen);
     drop(running);
     let recording = result?;
-    check(&recording);
     let mut found = paths(&recording, &["worker", "snapshot-writer"]);
     found.extend(paths(&recording, &["worker-", "snapshot-writer"]));
     let workers: BTreeSet<u32> = found.iter().map(|path| path[0].tid).collect();
     assert_eq!(workers.len(), 5, "{:?}", shown(&recording));
     // Threads that wait for work, or for the end of others, wait for no lock.
-    let pid = found[0][0].pid;
-    let others = recording.chains.iter().filter(|row| row.pid == pid && row.hop == 0);
+    let others = recording.chains.iter().filter(|row| row.hop == 0);
     let others = others.filter(|row| !recording.text(row.thread).starts_with("worker"));
     assert_eq!(others.count(), 0, "{:?}", shown(&recording));
     for path in found {
