@@ -326,12 +326,16 @@ impl Pairer {
         if record.bytes == 0 {
             return self.complete_flush(device, record, sink);
         }
-        let issued = |slot: &Slot| slot.state == State::Issued && slot.remaining >= record.bytes;
+        // Where the capture lost an issue, an older request of the other direction may lie there still.
+        let same = |slot: &Slot| (slot.categories ^ record.categories) & category::WRITE == 0;
+        let issued = |slot: &Slot| {
+            slot.state == State::Issued && slot.remaining >= record.bytes && same(slot)
+        };
         let mut link = self.slots.find(record.device, record.sector, issued);
         if link == NONE {
             // No issue: a device without requests, or an event that was lost.
             link = self.slots.find(record.device, record.sector, |slot| {
-                slot.state == State::Queued && slot.bytes <= record.bytes
+                slot.state == State::Queued && slot.bytes <= record.bytes && same(slot)
             });
             if link == NONE {
                 self.unmatched.completions += 1;
