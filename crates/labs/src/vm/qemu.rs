@@ -87,7 +87,7 @@ impl Machine<'_> {
             Bytes::Nbdkit(_) => format!("nbd+unix:///?socket={}", self.socket(disk).display()),
         };
         let drive = format!(
-            "if=none,id={name},format=raw,cache=unsafe,file={}{}",
+            "if=none,id={name},format=raw,cache.direct=off,cache.no-flush=on,file={}{}",
             file.replace(',', ",,"),
             disk.limits.options()
         );
