@@ -151,7 +151,6 @@ static __always_inline void end_nap(void *ctx, struct wire_place *place, struct 
 	place->since_ns = 0;
 	if (now - since < settings.nap_ns && !place->is_timed)
 		return;
-	waker = bpf_get_current_task_btf();
 	waker = current_task();
 	if (is_in_interrupt(ctx, waker)) {
 		/* A time limit ended a piece of it; what ends others is news from elsewhere. */
