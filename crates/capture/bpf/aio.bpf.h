@@ -21,10 +21,10 @@ enum iocb_command {
 	IOCB_CMD_PWRITEV = 8,
 };
 
+/* Of struct iocb what stands behind its first 16 bytes. */
+#define IOCB_COMMAND_AT 16
+
 struct aio_control {
-	u64 data;
-	u32 key;
-	u32 flags;
 	u16 command;
 	s16 priority;
 	u32 descriptor;
@@ -79,7 +79,7 @@ __noinline int charge_submitted(u64 place)
 	u32 kind;
 
 	if (!own || bpf_probe_read_user(&address, sizeof(address), (void *)place) ||
-	    bpf_probe_read_user(&control, sizeof(control), (void *)address))
+	    bpf_probe_read_user(&control, sizeof(control), (void *)(address + IOCB_COMMAND_AT)))
 		return 0;
 	kind = kind_of_command(control.command);
 	if (!kind)
