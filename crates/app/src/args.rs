@@ -10,6 +10,7 @@ pub mod export;
 pub mod import;
 pub mod interval;
 pub mod locate;
+pub mod opens;
 pub mod plot;
 pub mod probe;
 pub mod snoop;
@@ -61,6 +62,8 @@ pub enum Command {
     Locate(locate::Locate),
     /// Show what programs do with files, interval by interval (replaces filetop, filelife)
     Files(interval::Files),
+    /// Show who holds which files open, deleted ones too (replaces lsof)
+    Opens(opens::Opens),
     /// Show devices interval by interval (replaces iostat -x)
     Stat(interval::Stat),
     /// Show how long requests took, as histograms (replaces biolatency, iolatency)

@@ -8,6 +8,7 @@
 //! | [`interval`] | a screen for each interval: `iowhy stat`, `iowhy latency` … |
 //! | [`json`] | everything, for programs |
 //! | [`flame`] | folded stacks as a flame graph |
+//! | [`held`] | who holds which files open |
 //! | [`probe`] | what a short test of a device showed |
 //! | [`plot`] | latency, offsets and rates as SVG and PNG |
 //! | [`check`] | what this machine lets iowhy see |
@@ -23,6 +24,7 @@ pub mod check;
 pub mod escape;
 pub mod explain;
 pub mod flame;
+pub mod held;
 pub mod human;
 pub mod interval;
 pub mod json;

@@ -1,6 +1,7 @@
 //! `docs/screen.md`: every table and column of the screens, from their definitions.
 
 use crate::check::CHECK;
+use crate::held::HELD;
 use crate::interval::{cache, latency, proc, stat, waits};
 use crate::probe::PROBE;
 use crate::table::{Definition, Room};
@@ -32,6 +33,7 @@ pub fn screen() -> String {
         .for_each(|table| describe(&mut page, table));
     describe(&mut page, &ACTIVITY);
     describe(&mut page, &FILETOP);
+    describe(&mut page, &HELD);
     describe(&mut page, &BLAME);
     describe(&mut page, &CULPRITS);
     describe(&mut page, &stat::DEVICES);

@@ -8,6 +8,7 @@ pub mod explain;
 pub mod export;
 pub mod import;
 pub mod locate;
+pub mod opens;
 pub mod plot;
 pub mod probe;
 pub mod record;

@@ -5,6 +5,7 @@
 
 pub mod cgroup;
 pub mod devices;
+pub mod held;
 pub mod mounts;
 pub mod own;
 pub mod system;

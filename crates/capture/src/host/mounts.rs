@@ -58,6 +58,22 @@ impl Mounts {
             .map(|(_, path)| path)
     }
 
+    /// From a path as this table has it to the path from the root of the file system on the device.
+    pub fn inside(&self, (major, minor): (u32, u32), path: &str) -> Option<String> {
+        let of_device =
+            self.mounts.iter().filter(|mount| (mount.major, mount.minor) == (major, minor));
+        let around = of_device.filter(|mount| Path::new(path).starts_with(&mount.path));
+        let mount = around.max_by_key(|mount| mount.path.len())?;
+        let rest = path.strip_prefix(mount.path.trim_end_matches('/'))?;
+        Some(join(&mount.root, rest))
+    }
+
+    /// The kind of the file system with this device number: `ext4`.
+    pub fn kind_of(&self, (major, minor): (u32, u32)) -> Option<&str> {
+        let same = |mount: &&Mount| (mount.major, mount.minor) == (major, minor);
+        self.mounts.iter().find(same).map(|mount| mount.kind.as_str())
+    }
+
     /// Where the whole file system of the device is mounted. btrfs has a number of its own, so its
     /// device is recognised by `node`.
     pub fn root_of(&self, (major, minor): (u32, u32), node: &Path) -> Option<PathBuf> {
@@ -164,6 +180,11 @@ broken line";
         assert_eq!(visible(7, 3, "/subway/x"), None);
         assert_eq!(visible(0, 44, "/x").as_deref(), Some("/with blank/x"));
         assert_eq!(visible(9, 9, "/x"), None);
+        let inside = |device, path| mounts.inside(device, path);
+        assert_eq!(inside((7, 3), "/only/part/x").as_deref(), Some("/sub/x"));
+        assert_eq!(inside((254, 0), "/mnt/bound/x").as_deref(), Some("/srv/data/x"));
+        assert_eq!(inside((7, 3), "/only/parts"), None);
+        assert_eq!(mounts.kind_of((7, 3)), Some("xfs"));
     }
 
     #[test]

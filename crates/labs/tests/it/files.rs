@@ -13,6 +13,8 @@ use iowhy_labs::scratch::Scratch;
 use iowhy_labs::workload::{TOUCHED, Workload};
 use iowhy_labs::{Error, Result, machine};
 use libtest_mimic::Trial;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -33,6 +35,7 @@ pub fn tests() -> Vec<Trial> {
         trial("files::paths_that_are_hard_to_read", hard_paths),
         trial("files::too_many_calls_switch_it_off", too_many),
         trial("files::can_be_left_out", left_out),
+        trial("files::deleted_files_are_held", held),
     ]
 }
 
@@ -215,5 +218,37 @@ fn left_out() -> Result<()> {
     let result = finish(record)?;
     assert!(result.status.success(), "{}", said(&result));
     assert!(Recording::open(&output)?.files.is_empty());
+    Ok(())
+}
+
+/// A deleted file that is held takes its space until it is closed.
+fn held() -> Result<()> {
+    let scratch = Scratch::new()?;
+    let disk = disk(&scratch, Kind::Ext4)?;
+    let path = disk.path().join("gone\x1b");
+    let file = std::fs::File::create(&path).context(|| "make a file".to_owned())?;
+    file.write_all_at(&vec![1; 3 * MIB as usize], 0).context(|| "fill it".to_owned())?;
+    file.sync_all().context(|| "have it written".to_owned())?;
+    std::fs::remove_file(&path).context(|| "remove its name".to_owned())?;
+    let look = |more: &[&str]| -> Result<String> {
+        let mut command = iowhy(["opens", "--held", "-f"])?;
+        command.arg(disk.path()).args(["-p", &std::process::id().to_string()]).args(more);
+        let result = finish(command)?;
+        assert!(result.status.success(), "{}", said(&result));
+        Ok(String::from_utf8_lossy(&result.stdout).into_owned())
+    };
+    let answer: serde_json::Value = serde_json::from_str(&look(&["--json"])?).expect("JSON");
+    let row = &answer["held"][0];
+    assert_eq!(row["file"], path.to_str().expect("UTF-8"), "{answer}");
+    assert_eq!((&row["fd"], &row["mode"]), (&file.as_raw_fd().to_string().into(), &"w".into()));
+    assert_eq!((&row["deleted"], &row["size"]), (&true.into(), &(3 * MIB).into()));
+    assert_eq!(
+        (&answer["deleted_files"], &answer["deleted_bytes"]),
+        (&1.into(), &(3 * MIB).into())
+    );
+    let screen = look(&[])?;
+    assert!(screen.contains("gone\\x1b (deleted)") && screen.contains("3.00 MiB."), "{screen}");
+    drop(file);
+    assert!(look(&[])?.contains("Nothing"));
     Ok(())
 }

@@ -1,0 +1,350 @@
+//! Who holds which files open now, as /proc tells it: open descriptors, working directories, programs,
+//! and deleted files that are mapped.
+//!
+//! What does not belong here: who opens files from now on (see [`crate::uses`]).
+
+use super::mounts::Mounts;
+use super::read_text;
+use rustc_hash::FxHashSet;
+use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, statx};
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+/// Rows kept; further ones are counted.
+const MOST_ROWS: usize = 1_000_000;
+/// What the kernel adds to a path whose name was removed.
+const DELETED: &str = " (deleted)";
+/// The flag of a descriptor that only stands for a place.
+const O_PATH: u32 = 0o10_000_000;
+/// File systems that keep files in memory.
+const IN_MEMORY: [&str; 4] = ["tmpfs", "ramfs", "devtmpfs", "hugetlbfs"];
+/// How files are called that have never been on any mounted file system: they are memory too.
+const NEVER_MOUNTED: [&str; 5] = ["/memfd:", "/SYSV", "/dev/zero", "/anon_hugepage", "/["];
+
+/// How a process holds a file.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Hold {
+    /// It is its working directory.
+    Directory,
+    /// It is the program that it runs.
+    Program,
+    /// It is mapped.
+    Mapped,
+    /// By a descriptor.
+    Descriptor(u32),
+}
+
+/// For what a descriptor was opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// To read.
+    Read,
+    /// To write.
+    Write,
+    /// Both.
+    Both,
+}
+
+/// A file that a process holds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Held {
+    /// The process.
+    pub pid: u32,
+    /// Its name.
+    pub process: String,
+    /// How it holds the file.
+    pub hold: Hold,
+    /// For what; `None` without a descriptor, and for one that only stands for a place.
+    pub mode: Option<Mode>,
+    /// Length of the file, bytes; `None` where it cannot be asked for.
+    pub size: Option<u64>,
+    /// Where the descriptor stands, bytes from the beginning.
+    pub offset: Option<u64>,
+    /// What the file takes of its file system, bytes; `None` where it cannot be asked for.
+    pub taken: Option<u64>,
+    /// The device number of its file system: major, minor.
+    pub device: (u32, u32),
+    /// Its inode number.
+    pub inode: u64,
+    /// Its path as seen from the root mount; that of its process where it is not mounted there.
+    pub path: String,
+    /// Whether the name by which it was opened has been removed.
+    pub deleted: bool,
+    /// Whether it has no name left at all, so that its space comes back when nobody holds it.
+    pub nameless: bool,
+    /// Whether it is kept in memory rather than on a device.
+    pub in_memory: bool,
+}
+
+/// What is held, and what could not be seen.
+#[derive(Clone, Default, Debug)]
+pub struct Found {
+    /// Files that are held.
+    pub held: Vec<Held>,
+    /// Processes that were looked at.
+    pub processes: u64,
+    /// Those of them that this user may not look into.
+    pub refused: u64,
+    /// Files beyond those that are kept.
+    pub left_out: u64,
+}
+
+impl Found {
+    /// How many files without a name are held, and what they take of devices, bytes. Each counts once,
+    /// however many hold it.
+    pub fn nameless(&self) -> (u64, u64) {
+        let mut seen = FxHashSet::default();
+        let nameless = self.held.iter().filter(|held| held.nameless && !held.in_memory);
+        let each = nameless.filter(|held| held.taken.is_some());
+        let each = each.filter(|held| seen.insert((held.device, held.inode)));
+        each.fold((0, 0), |(files, bytes), held| (files + 1, bytes + held.taken.unwrap_or(0)))
+    }
+}
+
+/// Looks at every process that `wanted` names by number and name, and keeps the files whose path begins
+/// with one of `prefixes`; all without any.
+pub fn read(wanted: impl Fn(u32, &str) -> bool, prefixes: &[String]) -> Found {
+    let mut look = Look { mounts: Mounts::read(), own: namespace("1"), found: Found::default() };
+    let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<u32>().ok();
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let mut pids: Vec<u32> = entries.filter_map(number).collect();
+    pids.sort_unstable();
+    for pid in pids {
+        // Who ends meanwhile holds nothing any more.
+        let Some(process) = read_text(format!("/proc/{pid}/comm")) else { continue };
+        if wanted(pid, &process) {
+            look.process(pid, &process, prefixes);
+        }
+    }
+    look.found
+}
+
+fn namespace(pid: &str) -> Option<PathBuf> {
+    let of = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/mnt")).ok();
+    of(pid).or_else(|| of("self"))
+}
+
+struct Look {
+    mounts: Mounts,
+    /// The mount namespace from which paths are seen.
+    own: Option<PathBuf>,
+    found: Found,
+}
+
+impl Look {
+    fn process(&mut self, pid: u32, process: &str, prefixes: &[String]) {
+        self.found.processes += 1;
+        let folder = PathBuf::from(format!("/proc/{pid}"));
+        // To list descriptors is allowed more often than to follow them.
+        let looked =
+            fs::read_link(folder.join("cwd")).and_then(|_| fs::read_dir(folder.join("fd")));
+        let descriptors = match looked {
+            Ok(entries) => entries,
+            Err(error) => {
+                self.found.refused += u64::from(error.kind() == ErrorKind::PermissionDenied);
+                return;
+            }
+        };
+        // Only another namespace has other paths.
+        let is_own = fs::read_link(folder.join("ns/mnt")).ok() == self.own;
+        let mounts = (!is_own)
+            .then(|| Mounts::parse(&read_text(folder.join("mountinfo")).unwrap_or_default()));
+        let mut held = Vec::new();
+        let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<u32>().ok();
+        let mut numbers: Vec<u32> = descriptors.flatten().filter_map(number).collect();
+        numbers.sort_unstable();
+        held.extend(file(&folder.join("exe"), Hold::Program));
+        held.extend(numbers.into_iter().filter_map(|fd| descriptor(&folder, fd)));
+        // The kernel's own threads have no program, and stand in the root for no reason.
+        if !held.is_empty() {
+            held.extend(file(&folder.join("cwd"), Hold::Directory));
+        }
+        held.extend(mapped(&folder, &held));
+        for mut file in held {
+            (file.pid, file.process) = (pid, process.to_owned());
+            self.place(&mut file, mounts.as_ref());
+            if !prefixes.is_empty() && !prefixes.iter().any(|it| file.path.starts_with(it)) {
+                continue;
+            }
+            match self.found.held.len() < MOST_ROWS {
+                true => self.found.held.push(file),
+                false => self.found.left_out += 1,
+            }
+        }
+    }
+
+    /// Fills in where the file is: its path for all, and whether that is memory.
+    fn place(&self, file: &mut Held, mounts: Option<&Mounts>) {
+        let kind = mounts.unwrap_or(&self.mounts).kind_of(file.device);
+        file.in_memory = match kind {
+            Some(kind) => IN_MEMORY.contains(&kind),
+            None => NEVER_MOUNTED.iter().any(|name| file.path.starts_with(name)),
+        };
+        let (major, minor) = file.device;
+        let inside = mounts.and_then(|mounts| mounts.inside(file.device, &file.path));
+        if let Some(path) = inside.and_then(|it| self.mounts.visible(major, minor, &it)) {
+            file.path = path;
+        }
+    }
+}
+
+/// What a link of /proc leads to, where that is a file, a directory or a block device.
+fn file(link: &Path, hold: Hold) -> Option<Held> {
+    let target = fs::read_link(link).ok()?;
+    // Whether a server that hangs has other news is not worth waiting for.
+    let stat = statx(CWD, link, AtFlags::STATX_DONT_SYNC, StatxFlags::BASIC_STATS).ok()?;
+    let kind = FileType::from_raw_mode(stat.stx_mode.into());
+    let is_regular = kind == FileType::RegularFile;
+    if !is_regular && !matches!(kind, FileType::Directory | FileType::BlockDevice) {
+        return None;
+    }
+    let text = target.to_string_lossy();
+    let marked = text.strip_suffix(DELETED);
+    // A file may be called so: then its name leads to it.
+    let marked = marked.filter(|_| stat.stx_nlink == 0 || !leads_to(&target, stat.stx_ino));
+    Some(Held {
+        pid: 0,
+        process: String::new(),
+        hold,
+        mode: None,
+        size: is_regular.then_some(stat.stx_size),
+        offset: None,
+        taken: is_regular.then_some(stat.stx_blocks.saturating_mul(512)),
+        device: (stat.stx_dev_major, stat.stx_dev_minor),
+        inode: stat.stx_ino,
+        path: marked.unwrap_or(&text).to_owned(),
+        deleted: marked.is_some(),
+        nameless: stat.stx_nlink == 0,
+        in_memory: false,
+    })
+}
+
+fn leads_to(path: &Path, inode: u64) -> bool {
+    rustix::fs::lstat(path).is_ok_and(|stat| stat.st_ino == inode)
+}
+
+/// A descriptor, with what it was opened for and where it stands.
+fn descriptor(folder: &Path, fd: u32) -> Option<Held> {
+    let held = file(&folder.join(format!("fd/{fd}")), Hold::Descriptor(fd))?;
+    let info = read_text(folder.join(format!("fdinfo/{fd}"))).unwrap_or_default();
+    let (offset, mode) = parse_info(&info);
+    Some(Held { offset, mode, ..held })
+}
+
+/// `pos:` and `flags:` of a `fdinfo` file.
+fn parse_info(text: &str) -> (Option<u64>, Option<Mode>) {
+    let field = |name: &str| Some(text.lines().find_map(|line| line.strip_prefix(name))?.trim());
+    let offset = field("pos:").and_then(|text| text.parse().ok());
+    let flags = field("flags:").and_then(|text| u32::from_str_radix(text, 8).ok());
+    let mode = flags.filter(|flags| flags & O_PATH == 0).and_then(|flags| match flags & 3 {
+        0 => Some(Mode::Read),
+        1 => Some(Mode::Write),
+        2 => Some(Mode::Both),
+        _ => None,
+    });
+    (offset, mode)
+}
+
+/// Deleted files that are mapped and that the process does not hold otherwise.
+fn mapped(folder: &Path, others: &[Held]) -> Vec<Held> {
+    let text = read_text(folder.join("maps")).unwrap_or_default();
+    let mut seen: FxHashSet<((u32, u32), u64)> =
+        others.iter().map(|held| (held.device, held.inode)).collect();
+    let mut found = Vec::new();
+    for (range, mapping) in text.lines().filter_map(parse_mapping) {
+        let known = (mapping.device, mapping.inode);
+        if seen.contains(&known) {
+            continue;
+        }
+        // Only a privileged user may follow it; what the table says is less, but all there is.
+        let held = file(&folder.join("map_files").join(range), Hold::Mapped).unwrap_or(mapping);
+        if seen.insert((held.device, held.inode)) {
+            found.push(held);
+        }
+        seen.insert(known);
+    }
+    found
+}
+
+/// `7f00-7f01 r-xp 00000000 fe:00 1234    /path (deleted)`: the range, and the file where it is deleted.
+fn parse_mapping(line: &str) -> Option<(&str, Held)> {
+    let line = line.strip_suffix(DELETED)?;
+    let mut fields = line.splitn(6, ' ');
+    let range = fields.next()?;
+    let (major, minor) = fields.nth(2)?.split_once(':')?;
+    let inode = fields.next()?.parse().ok()?;
+    let number = |text| u32::from_str_radix(text, 16).ok();
+    let held = Held {
+        pid: 0,
+        process: String::new(),
+        hold: Hold::Mapped,
+        mode: None,
+        size: None,
+        offset: None,
+        taken: None,
+        device: (number(major)?, number(minor)?),
+        inode,
+        path: fields.next()?.trim_start().to_owned(),
+        deleted: true,
+        nameless: true,
+        in_memory: false,
+    };
+    Some((range, held))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Seek, SeekFrom, Write};
+
+    #[test]
+    fn modes_and_offsets_are_those_of_the_descriptor() {
+        let info = |flags| parse_info(&format!("pos:\t4096\nflags:\t{flags}\nmnt_id:\t29"));
+        assert_eq!(info("0100000"), (Some(4096), Some(Mode::Read)));
+        assert_eq!(info("0100001"), (Some(4096), Some(Mode::Write)));
+        assert_eq!(info("0102002"), (Some(4096), Some(Mode::Both)));
+        assert_eq!(info("012000000"), (Some(4096), None));
+        assert_eq!(parse_info("nonsense"), (None, None));
+    }
+
+    #[test]
+    fn only_deleted_files_of_a_map_are_held() {
+        let line = "7f00-7f01 r-xp 00001000 fe:0a 1234      /odd name (deleted)";
+        let (range, held) = parse_mapping(line).expect("a deleted file");
+        assert_eq!((range, held.device, held.inode), ("7f00-7f01", (254, 10), 1234));
+        assert_eq!(held.path, "/odd name");
+        assert!(parse_mapping("7f00-7f01 r-xp 00001000 fe:0a 1234      /name").is_none());
+        assert!(parse_mapping("7f00-7f01 rw-p 00000000 00:00 0").is_none());
+        assert!(parse_mapping(" (deleted)").is_none());
+    }
+
+    #[test]
+    fn own_files_are_found_with_and_without_a_name() {
+        let folder = std::env::temp_dir().join(format!("iowhy-held-{}", std::process::id()));
+        fs::create_dir(&folder).expect("a folder");
+        let make = |name: &str| {
+            let mut file = fs::File::create(folder.join(name)).expect("a file");
+            file.write_all(&[1; 12_288]).expect("its bytes");
+            file.seek(SeekFrom::Start(100)).expect("a place in it");
+            file
+        };
+        let (_kept, _called, _gone) = (make("kept"), make("called (deleted)"), make("gone"));
+        fs::remove_file(folder.join("gone")).expect("no name any more");
+        let prefix = fs::canonicalize(&folder).expect("its path").to_string_lossy().into_owned();
+        let own = std::process::id();
+        let found = read(|pid, _| pid == own, &[format!("{prefix}/")]);
+        fs::remove_dir_all(&folder).expect("nothing is left");
+        let by = |name: &str| {
+            let path = format!("{prefix}/{name}");
+            let held = found.held.iter().find(|held| held.path == path).expect("held");
+            assert_eq!((held.size, held.offset), (Some(12_288), Some(100)));
+            assert_eq!(held.mode, Some(Mode::Write));
+            (held.deleted, held.nameless)
+        };
+        assert_eq!(by("kept"), (false, false));
+        assert_eq!(by("called (deleted)"), (false, false));
+        assert_eq!(by("gone"), (true, true));
+        assert_eq!((found.held.len(), found.processes, found.refused), (3, 1, 0));
+    }
+}

@@ -1,0 +1,191 @@
+//! `iowhy opens --held`: who holds which files open now, as lsof shows it.
+//!
+//! What does not belong here: looking for them (crate `iowhy-capture`).
+
+use crate::escape::{cut, escape};
+use crate::human;
+use crate::json;
+use crate::style::{Paint, Style};
+use crate::table::{Align, Cell, Column, Definition, Room, draw, wrap};
+use serde::Serialize;
+
+/// A file that a process holds.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct HeldRow {
+    /// The process's name.
+    pub process: String,
+    /// The process.
+    pub pid: u32,
+    /// Its descriptor; or `cwd`, `txt` (the program), `mem` (mapped), as lsof calls them.
+    pub fd: String,
+    /// What it was opened for: `r`, `w`, `u` for both; null where that is not known.
+    pub mode: Option<&'static str>,
+    /// The file's length, bytes.
+    pub size: Option<u64>,
+    /// Where the descriptor stands, bytes from the beginning.
+    pub offset: Option<u64>,
+    /// What the file takes of its file system, bytes.
+    pub taken_bytes: Option<u64>,
+    /// The device number of its file system: major:minor.
+    pub device: String,
+    /// The inode number.
+    pub inode: u64,
+    /// Its path as seen from the root mount.
+    pub file: String,
+    /// Whether the name by which it was opened has been removed.
+    pub deleted: bool,
+    /// Whether it is kept in memory rather than on a device.
+    pub in_memory: bool,
+}
+
+/// What is held, and what could not be seen.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Holding {
+    /// The files; deleted ones last, of these the largest last, so that it stands above the sum.
+    pub held: Vec<HeldRow>,
+    /// Files without any name left on devices, each counted once.
+    pub deleted_files: u64,
+    /// What these still take, bytes.
+    pub deleted_bytes: u64,
+    /// Processes that were looked at.
+    pub processes: u64,
+    /// Those of them that this user may not look into.
+    pub refused_processes: u64,
+    /// Held files beyond those that are kept.
+    pub left_out: u64,
+}
+
+/// The columns of `iowhy opens --held`.
+pub const HELD: Definition<HeldRow> = Definition {
+    title: "iowhy opens --held",
+    sentence: "One row for each file, directory and block device that a process holds open, by \
+               process; deleted ones last, the largest at the end.",
+    columns: &[
+        Column {
+            heading: "COMM",
+            unit: "",
+            align: Align::Left,
+            room: Room::Rank(0),
+            sentence: "the process's name",
+            legend: "",
+            // Names of programs have no more; kernel threads' may.
+            value: |row, style| cut(&escape(&row.process, style), 15, style).into(),
+        },
+        number("PID", "", 0, "the process", |row, _| row.pid.to_string().into()),
+        number(
+            "FD",
+            "",
+            0,
+            "the descriptor and what it was opened for: `r` to read, `w` to write, `u` both; `cwd` the \
+             working directory, `txt` the program, `mem` mapped",
+            |row, _| format!("{}{}", row.fd, row.mode.unwrap_or("")).into(),
+        ),
+        number("SIZE", "bytes", 0, "the file's length", |row, _| bytes(row.size)),
+        number("OFFSET", "bytes", 1, "where the descriptor stands", |row, _| {
+            row.offset.map_or("-".to_owned(), |offset| offset.to_string()).into()
+        }),
+        Column {
+            heading: "FILE",
+            unit: "",
+            align: Align::Left,
+            room: Room::CutMiddle,
+            sentence: "the path as seen from the root mount; `(deleted)` where that name is removed",
+            legend: "",
+            value: |row, style| {
+                let path = escape(&row.file, style);
+                match row.deleted {
+                    false => path.into_owned().into(),
+                    true => Cell { text: format!("{path} (deleted)"), paint: Paint::Alert },
+                }
+            },
+        },
+    ],
+};
+
+const fn number(
+    heading: &'static str,
+    unit: &'static str,
+    rank: u8,
+    sentence: &'static str,
+    value: fn(&HeldRow, &Style) -> Cell,
+) -> Column<HeldRow> {
+    let room = Room::Rank(rank);
+    Column { heading, unit, align: Align::Right, room, sentence, legend: "", value }
+}
+
+fn bytes(bytes: Option<u64>) -> Cell {
+    bytes.map_or("-".to_owned(), |bytes| human::bytes(bytes as f64)).into()
+}
+
+/// The table, the sum of what deleted files take, and what could not be seen.
+pub fn render(holding: &Holding, style: &Style) -> String {
+    let mut lines: Vec<String> = draw(&HELD, &holding.held, style).lines().collect();
+    lines.extend(sentences(holding).iter().flat_map(|sentence| wrap(sentence, style.columns())));
+    lines.into_iter().map(|line| line + "\n").collect()
+}
+
+fn sentences(holding: &Holding) -> Vec<String> {
+    let mut sentences = Vec::new();
+    if holding.held.is_empty() {
+        sentences.push("Nothing that was asked for is held open.".to_owned());
+    }
+    if holding.deleted_files > 0 {
+        sentences.push(format!(
+            "Files without a name that are held open: {}; they still take {}.",
+            human::count(holding.deleted_files),
+            human::bytes(holding.deleted_bytes as f64),
+        ));
+    }
+    if holding.left_out > 0 {
+        sentences.push(format!("Left out: {} more.", human::count(holding.left_out)));
+    }
+    if holding.refused_processes > 0 {
+        sentences.push(format!(
+            "Not seen: what {} of {} processes hold, which this user may not look into.",
+            human::count(holding.refused_processes),
+            human::count(holding.processes),
+        ));
+    }
+    sentences
+}
+
+/// The same for programs, with exact figures.
+pub fn json(holding: &Holding) -> String {
+    let mut text = serde_json::to_string_pretty(holding).unwrap_or_default();
+    text.push('\n');
+    json::escaped(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deleted_file_stands_above_the_sum_and_names_are_harmless() {
+        let row = HeldRow {
+            process: "log\u{1b}ger".to_owned(),
+            pid: 4_194_304,
+            fd: "3".to_owned(),
+            mode: Some("w"),
+            size: Some(3 << 30),
+            offset: Some(3 << 30),
+            file: format!("/var/log/{}/app.log", "deep/".repeat(20)),
+            deleted: true,
+            ..HeldRow::default()
+        };
+        let holding = Holding {
+            held: vec![row],
+            deleted_files: 1,
+            deleted_bytes: 3 << 30,
+            processes: 12,
+            refused_processes: 2,
+            left_out: 0,
+        };
+        let text = render(&holding, &Style::plain(80));
+        assert!(text.lines().all(|line| crate::escape::width(line) <= 80), "{text}");
+        assert!(text.contains("log\\x1bger") && text.contains("app.log (deleted)"), "{text}");
+        assert!(text.contains(": 1; they still take 3.00 GiB."), "{text}");
+        assert!(text.contains("2 of 12 processes"), "{text}");
+        assert!(!json(&holding).contains('\u{1b}'));
+    }
+}
