@@ -15,8 +15,8 @@ use std::time::Duration;
 const ELSEWHERE: &[&str] =
     &["architecture::", "labs::", "blktrace::", "blktrace_defects::", "bad_captures::", "locate::"];
 
-/// What a guest has no use for, as a skipped test says it.
-const SKIPS: &[&str] = &["missing: duckdb and pandas in python3"];
+/// What a guest has no use for or no room for, as a skipped test says it.
+const SKIPS: &[&str] = &["missing: duckdb and pandas in python3", "missing: gcc"];
 
 /// A program that a kernel does not have, and why.
 struct Lost {
@@ -26,7 +26,17 @@ struct Lost {
 }
 
 /// All that older kernels cannot give. What is not listed here must be there.
-const LOST: &[Lost] = &[];
+const LOST: &[Lost] = &[
+    without_fault("5.10", "on_file_fault", "this kernel has no mm_filemap_fault"),
+    without_fault("5.10", "on_file_mapped", "this kernel has no mm_filemap_map_pages"),
+    without_fault("6.1", "on_file_fault", "this kernel has no mm_filemap_fault"),
+    without_fault("6.1", "on_file_mapped", "this kernel has no mm_filemap_map_pages"),
+];
+
+/// Page faults on files have had tracepoints since some kernel after 6.1; 6.12 has them.
+const fn without_fault(kernel: &'static str, program: &'static str, reason: &'static str) -> Lost {
+    Lost { kernel, program, reason }
+}
 
 pub fn tests() -> Vec<Trial> {
     let names = std::env::var("IOWHY_KERNELS").unwrap_or_default();
