@@ -62,7 +62,7 @@ pub enum Command {
     Locate(locate::Locate),
     /// Show what programs do with files, interval by interval (replaces filetop, filelife)
     Files(interval::Files),
-    /// Show who holds which files open, deleted ones too (replaces lsof)
+    /// Print a line for each open (replaces opensnoop); with --held, who holds what (replaces lsof)
     Opens(opens::Opens),
     /// Show devices interval by interval (replaces iostat -x)
     Stat(interval::Stat),

@@ -39,6 +39,8 @@ pub struct Options {
     pub waits: bool,
     /// Whether what programs do with files is wanted.
     pub files: bool,
+    /// Whether every single open is wanted; it needs `files`.
+    pub opens: bool,
     /// System calls a second on each CPU above which they are no longer looked at.
     pub most_calls: u64,
     /// Which counters are read, and how often; none of them without it.
@@ -90,6 +92,7 @@ impl Live {
             events: options.events,
             waits: options.waits,
             files: options.files,
+            opens: options.opens,
         };
         let in_flight = InFlight::of(&wishes.devices, &environment.mounts);
         let facts = facts()?;
@@ -260,6 +263,9 @@ impl Source for Live {
         }
         if !self.stopped {
             self.drain_uses(batch, names);
+        }
+        if self.empty {
+            self.decoder.settle_opens(batch, names);
         }
         let is_over = self.stopped && read < RECORDS_AT_ONCE;
         if is_over {

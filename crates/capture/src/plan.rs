@@ -181,6 +181,8 @@ pub struct Wishes {
     pub waits: bool,
     /// Whether what programs do with files is wanted.
     pub files: bool,
+    /// Whether every single open is wanted.
+    pub opens: bool,
 }
 
 impl Wishes {
@@ -247,6 +249,7 @@ mod tests {
         events: true,
         waits: true,
         files: true,
+        opens: false,
     };
 
     fn facts_without(missing: &[&str]) -> Facts {

@@ -389,7 +389,7 @@ const COUNTERS: &[(wire::wire_counter, &str, &str, bool)] = &[
     (
         wire::COUNT_CALLS_LEFT_OUT,
         "calls",
-        "removals and renames counted by directory only: too many in a second",
+        "removals, renames (counted by directory only) or single opens: too many in a second",
         false,
     ),
     (
@@ -422,6 +422,7 @@ fn settings(facts: &Facts, wishes: &Wishes) -> Result<wire::wire_settings, Error
     }
     uses::mark(&mut settings);
     settings.calls_per_second = CALLS_PER_SECOND;
+    settings.each_open = u8::from(wishes.opens);
     settings.uring_result = match facts.uring_result {
         UringResult::Alone => wire::URING_UNKNOWN,
         UringResult::Argument => wire::URING_ARGUMENT,

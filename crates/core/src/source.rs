@@ -3,8 +3,8 @@
 
 use crate::model::filter::Silent;
 use crate::model::{
-    Environment, Event, FileActivity, Filter, Metric, Names, Process, Request, RequestPart, Sample,
-    Stack, Wait, WaitChain, WaitRequest,
+    Environment, Event, FileActivity, Filter, Metric, Names, Open, Process, Request, RequestPart,
+    Sample, Stack, Wait, WaitChain, WaitRequest,
 };
 use rustc_hash::FxHashSet;
 
@@ -24,6 +24,8 @@ pub struct Batch {
     pub wait_chains: Vec<WaitChain>,
     /// What processes did with files.
     pub files: Vec<FileActivity>,
+    /// Single opens, where a live watch was asked for them; no recording has them.
+    pub opens: Vec<Open>,
     /// Processes seen for the first time.
     pub processes: Vec<Process>,
     /// Stacks seen for the first time.
@@ -43,6 +45,7 @@ impl Batch {
         self.wait_requests.clear();
         self.wait_chains.clear();
         self.files.clear();
+        self.opens.clear();
         self.processes.clear();
         self.stacks.clear();
         self.samples.clear();
@@ -57,6 +60,7 @@ impl Batch {
             && self.wait_requests.is_empty()
             && self.wait_chains.is_empty()
             && self.files.is_empty()
+            && self.opens.is_empty()
             && self.processes.is_empty()
             && self.stacks.is_empty()
             && self.samples.is_empty()
@@ -118,6 +122,7 @@ impl Batch {
         self.waits.iter().for_each(|wait| filter.note_silent(wait, names, &mut silent));
         self.retain_waits(filter, names);
         self.files.retain(|file| filter.keeps_file(file, names));
+        self.opens.retain(|open| filter.keeps_open(open, names));
         silent
     }
 
@@ -183,6 +188,7 @@ impl Source for Scripted {
             batch.wait_requests.append(&mut next.wait_requests);
             batch.wait_chains.append(&mut next.wait_chains);
             batch.files.append(&mut next.files);
+            batch.opens.append(&mut next.opens);
             batch.processes.append(&mut next.processes);
             batch.stacks.append(&mut next.stacks);
             batch.samples.append(&mut next.samples);

@@ -9,6 +9,7 @@
 //! | [`json`] | everything, for programs |
 //! | [`flame`] | folded stacks as a flame graph |
 //! | [`held`] | who holds which files open |
+//! | [`opens`] | a line for each open |
 //! | [`probe`] | what a short test of a device showed |
 //! | [`plot`] | latency, offsets and rates as SVG and PNG |
 //! | [`check`] | what this machine lets iowhy see |
@@ -28,6 +29,7 @@ pub mod held;
 pub mod human;
 pub mod interval;
 pub mod json;
+pub mod opens;
 pub mod plot;
 pub mod probe;
 pub mod reference;

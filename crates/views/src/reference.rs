@@ -3,6 +3,7 @@
 use crate::check::CHECK;
 use crate::held::HELD;
 use crate::interval::{cache, latency, proc, stat, waits};
+use crate::opens::OPENED;
 use crate::probe::PROBE;
 use crate::table::{Definition, Room};
 use crate::text::{
@@ -33,6 +34,7 @@ pub fn screen() -> String {
         .for_each(|table| describe(&mut page, table));
     describe(&mut page, &ACTIVITY);
     describe(&mut page, &FILETOP);
+    describe(&mut page, &OPENED);
     describe(&mut page, &HELD);
     describe(&mut page, &BLAME);
     describe(&mut page, &CULPRITS);

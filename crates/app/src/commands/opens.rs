@@ -1,14 +1,116 @@
-//! `iowhy opens`: who holds which files open.
+//! `iowhy opens`: each open of a watch, opens by process and file of a source, or who holds files open.
 
 use crate::args::opens::Opens;
 use crate::failure::Failure;
-use crate::output;
+use crate::output::{self, Answer};
+use crate::sources;
+use crate::watching::{Sink, Until, watch};
 use iowhy_capture::host::held::{self, Held, Hold, Mode};
+use iowhy_capture::live::Options;
+use iowhy_core::model::{Filter, Name, Names};
+use iowhy_core::source::{Batch, Source};
 use iowhy_views::held::{HeldRow, Holding, json, render};
+use iowhy_views::opens::{self, OpenedRow};
 use iowhy_views::style::Style;
+use std::collections::HashMap;
 
 /// Shows what was asked for.
 pub fn run(args: &Opens) -> Result<(), Failure> {
+    match (args.held, args.paths.is_empty()) {
+        (true, _) => held(args),
+        (false, true) => live(args),
+        (false, false) => recorded(args),
+    }
+}
+
+fn style(args: &Opens) -> Style {
+    let style = output::style();
+    let width = if args.wide { usize::MAX / 2 } else { style.width };
+    Style { width, ..style }
+}
+
+fn filter(args: &Opens) -> Filter {
+    let (processes, files) = (args.processes.clone(), args.files.clone());
+    Filter { processes, files, ..Filter::default() }
+}
+
+/// Lines on their way to standard output.
+struct Printer {
+    style: Style,
+    json: bool,
+    answer: Answer,
+}
+
+impl Sink for Printer {
+    const PRINTS: bool = true;
+
+    fn take(&mut self, batch: &Batch, names: &Names) -> Result<(), Failure> {
+        for open in &batch.opens {
+            let line = match self.json {
+                true => opens::json_line(open, names),
+                false => opens::line(open, names, &self.style),
+            };
+            self.answer.write(line.as_bytes());
+        }
+        let unread = || Failure::new("failed to print opens", None);
+        self.answer.flush().then_some(()).ok_or_else(unread)
+    }
+}
+
+fn live(args: &Opens) -> Result<(), Failure> {
+    let most_calls = Options::MOST_CALLS;
+    let options = Options { files: true, opens: true, most_calls, ..Options::default() };
+    let until = Until { time: args.time, command: None };
+    let watched = watch(&options, &filter(args), until, |_| {
+        let mut printer = Printer { style: style(args), json: args.json, answer: Answer::begin() };
+        if !args.json {
+            printer.answer.write(opens::heading(&printer.style).as_bytes());
+            printer.answer.flush();
+        }
+        Ok(printer)
+    })?;
+    watched.sink.answer.finish()?;
+    watched.environment.limits.iter().for_each(|limit| output::note(&format!("note: {limit}")));
+    output::losses(&watched.environment.losses);
+    Ok(())
+}
+
+/// A recording has no single opens, but how many of each process and file.
+fn recorded(args: &Opens) -> Result<(), Failure> {
+    let mut source = sources::open(&args.paths, false)?;
+    output::note("note: a recording counts opens by process and file");
+    let mut sums = Sums::default();
+    let (names, _) = sources::read_all(&mut source, &filter(args), |batch, _, _| {
+        for row in batch.files.iter().filter(|row| row.opens + row.failures > 0) {
+            let sum = sums.entry((row.pid, row.process, row.file)).or_default();
+            (sum.0, sum.1, sum.2) = (sum.0 + row.opens, sum.1 + row.creates, sum.2 + row.failures);
+        }
+        Ok(())
+    })?;
+    let mut rows: Vec<OpenedRow> = sums.into_iter().map(|sum| opened(sum, &names)).collect();
+    rows.sort_by(|a, b| {
+        (b.opens, b.failures, a.pid, &a.file).cmp(&(a.opens, a.failures, b.pid, &b.file))
+    });
+    let answer = match args.json {
+        true => opens::json(&rows),
+        false => opens::render(&rows, &style(args)),
+    };
+    output::print(&answer)?;
+    output::losses(&source.environment().losses);
+    Ok(())
+}
+
+type SumKey = (u32, Option<Name>, Option<Name>);
+type Sums = HashMap<SumKey, (u64, u64, u64)>;
+
+fn opened((key, sum): (SumKey, (u64, u64, u64)), names: &Names) -> OpenedRow {
+    let text = |name: Option<Name>| name.map(|name| names.get(name).to_owned());
+    let (pid, process, file) = key;
+    let (opens, creates, failures) = sum;
+    OpenedRow { pid, process: text(process), opens, creates, failures, file: text(file) }
+}
+
+fn held(args: &Opens) -> Result<(), Failure> {
     let is_wanted = |pid: u32, name: &str| {
         let is = |wanted: &String| match wanted.parse::<u32>() {
             Ok(number) => number == pid,
@@ -33,9 +135,7 @@ pub fn run(args: &Opens) -> Result<(), Failure> {
     if args.json {
         return output::print(&json(&holding));
     }
-    let style = output::style();
-    let width = if args.wide { usize::MAX / 2 } else { style.width };
-    output::print(&render(&holding, &Style { width, ..style }))
+    output::print(&render(&holding, &style(args)))
 }
 
 fn row(held: Held) -> HeldRow {

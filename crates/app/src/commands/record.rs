@@ -48,6 +48,7 @@ pub fn run(args: &Record) -> Result<(), Failure> {
         events: args.events,
         waits: !args.no_waits,
         files: !args.no_files,
+        opens: false,
         most_calls: args.most_calls,
         sampling: (!args.no_samples).then(Sampling::default),
     };

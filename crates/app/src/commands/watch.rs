@@ -26,6 +26,7 @@ pub fn run(args: &Watch, show: &Show) -> Result<(), Failure> {
         events: false,
         waits: !args.no_waits,
         files: !args.no_files,
+        opens: false,
         most_calls: args.most_calls,
         sampling: (!args.no_samples).then(Sampling::default),
     };

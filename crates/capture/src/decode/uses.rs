@@ -7,7 +7,7 @@ use super::Decoder;
 use crate::wire::{self, wire_call, wire_directory, wire_inode, wire_use};
 use iowhy_core::analysis::files::fold;
 use iowhy_core::model::file::Counts;
-use iowhy_core::model::{FileActivity, Losses, Name, Names};
+use iowhy_core::model::{FileActivity, Losses, Name, Names, Open};
 use iowhy_core::source::Batch;
 use rustc_hash::FxHashMap;
 use std::path::Path;
@@ -27,6 +27,8 @@ const MOST_CREATED: usize = 65_536;
 pub struct Uses {
     places: FxHashMap<u64, (wire_inode, String)>,
     calls: Vec<Call>,
+    /// Single opens, until what they refer to has come.
+    opens: Vec<Call>,
     created: FxHashMap<Name, Vec<u64>>,
     /// What was done with files whose names have not come yet: they wait for one more look.
     unnamed: Vec<wire_use>,
@@ -37,11 +39,12 @@ pub struct Uses {
     pub disks: Vec<String>,
 }
 
-/// A removal or a rename.
+/// A removal, a rename or an open.
 struct Call {
     time_ns: u64,
     duration_ns: u64,
     use_kind: u32,
+    result: i32,
     pid: u32,
     tid: u32,
     base: wire_inode,
@@ -117,6 +120,11 @@ impl Decoder {
         head.get_mut(..given)?.copy_from_slice(bytes.get(..given)?);
         let call = wire_call::ref_from_bytes(&head).ok()?;
         let text = bytes.get(HEAD..HEAD + call.bytes as usize)?;
+        let is_open = call.use_ == wire::USE_OPEN;
+        if is_open && self.uses.opens.len() >= MOST_CALLS {
+            self.uses.refused += 1;
+            return Some(());
+        }
         if self.uses.calls.len() >= MOST_CALLS {
             // It counts, of no file.
             self.uses.refused += 1;
@@ -126,10 +134,12 @@ impl Decoder {
             }
             return Some(());
         }
-        self.uses.calls.push(Call {
+        let calls = if is_open { &mut self.uses.opens } else { &mut self.uses.calls };
+        calls.push(Call {
             time_ns: call.time_ns,
             duration_ns: call.duration_ns,
             use_kind: call.use_,
+            result: call.result,
             pid: call.tgid,
             tid: call.tid,
             base: call.base,
@@ -231,6 +241,25 @@ impl Decoder {
             }
         }
         batch.files.append(&mut fold(rows, MOST_ROWS, names));
+    }
+
+    /// Hands over single opens, in the order in which they ended. What they refer to was read before.
+    pub fn settle_opens(&mut self, batch: &mut Batch, names: &mut Names) {
+        let mut opens = std::mem::take(&mut self.uses.opens);
+        opens.sort_by_key(|call| call.time_ns);
+        batch.opens.extend(opens.iter().map(|call| {
+            let path = self.path_from(&call.base, &call.text, names);
+            Open {
+                time_ns: call.time_ns,
+                pid: call.pid,
+                tid: call.tid,
+                process: self.tasks.process(call.pid).map(|task| task.process),
+                file: names.intern(path.as_deref().unwrap_or(&call.text)),
+                fd: u32::try_from(call.result).ok(),
+                error: (call.result < 0).then_some(call.result.unsigned_abs()),
+                duration_ns: (call.duration_ns > 0).then_some(call.duration_ns),
+            }
+        }));
     }
 
     /// Removals and renames, in the order in which they happened.

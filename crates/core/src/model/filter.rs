@@ -2,6 +2,7 @@
 
 use super::file::FileActivity;
 use super::names::{Name, Names};
+use super::open::Open;
 use super::request::{Request, RequestPart};
 use super::wait::{Wait, WaitChain};
 
@@ -146,6 +147,13 @@ impl Filter {
             && any_or_empty(&self.files, |wanted| {
                 text(last.file).is_some_and(|file| file.starts_with(wanted))
             })
+    }
+
+    /// Whether an open is kept: its process and its path are all that it tells.
+    pub fn keeps_open(&self, open: &Open, names: &Names) -> bool {
+        any_or_empty(&self.processes, |wanted| {
+            is_named(wanted, Some(open.pid), open.process, names)
+        }) && any_or_empty(&self.files, |wanted| names.get(open.file).starts_with(wanted))
     }
 
     /// Whether what a process did with a file is kept. What asks for a kind of request keeps none.

@@ -36,6 +36,7 @@ pub fn tests() -> Vec<Trial> {
         trial("files::too_many_calls_switch_it_off", too_many),
         trial("files::can_be_left_out", left_out),
         trial("files::deleted_files_are_held", held),
+        trial("files::each_open_is_a_line", opens),
     ]
 }
 
@@ -250,5 +251,40 @@ fn held() -> Result<()> {
     assert!(screen.contains("gone\\x1b (deleted)") && screen.contains("3.00 MiB."), "{screen}");
     drop(file);
     assert!(look(&[])?.contains("Nothing"));
+    Ok(())
+}
+
+/// What a program opens while it is watched stands there with its descriptor, or with its error.
+fn opens() -> Result<()> {
+    machine::need_bpf()?;
+    let scratch = Scratch::new()?;
+    let (there, missing) = (scratch.path().join("there"), scratch.path().join("missing"));
+    std::fs::write(&there, "x").context(|| "make a file".to_owned())?;
+    let mut command = iowhy(["opens", "--json", "-t", "3", "-f"])?;
+    command.arg(scratch.path()).args(["-p", &std::process::id().to_string()]);
+    let watch = std::thread::spawn(move || finish(command));
+    let mut descriptors = Vec::new();
+    while !watch.is_finished() {
+        let file = std::fs::File::open(&there).context(|| "open a file".to_owned())?;
+        descriptors.push(file.as_raw_fd());
+        assert!(std::fs::File::open(&missing).is_err());
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    let result = watch.join().expect("it does not panic")?;
+    assert!(result.status.success(), "{}", said(&result));
+    let text = String::from_utf8_lossy(&result.stdout).into_owned();
+    let lines: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let of = |path: &Path| -> Vec<_> {
+        lines.iter().filter(|line| line["file"] == path.to_str().expect("UTF-8")).collect()
+    };
+    let (worked, failed) = (of(&there), of(&missing));
+    assert!(!worked.is_empty() && !failed.is_empty(), "{}", said(&result));
+    let is_own = |line: &&serde_json::Value| {
+        descriptors.iter().any(|fd| line["fd"] == *fd) && line["error"].is_null()
+    };
+    assert!(worked.iter().all(is_own), "{worked:?}");
+    // ENOENT
+    assert!(failed.iter().all(|line| line["error"] == 2 && line["fd"].is_null()), "{failed:?}");
     Ok(())
 }
