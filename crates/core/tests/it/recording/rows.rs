@@ -47,6 +47,8 @@ pub fn batch(count: usize, random: &mut Random, names: &mut Names) -> Batch {
         stacks: rows(count, random, names),
         samples: rows(count, random, names),
         events: rows(count, random, names),
+        // Not recorded.
+        opens: Vec::new(),
     };
     number(&mut batch.requests, &mut batch.parts, random);
     batch
