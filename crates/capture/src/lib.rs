@@ -26,7 +26,6 @@ pub mod decode;
 pub mod error;
 pub mod host;
 pub mod kernel;
-mod known;
 pub mod live;
 pub mod locate;
 pub mod plan;

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`model`] | the nouns: requests, parts, processes, stacks, samples, devices, losses; `table!` |
 //! | [`source`] | the trait that live, recorded, imported and scripted data meet at |
+//! | [`held_back`] | processes and stacks that no row refers to stay out of a watch of some devices |
 //! | [`formats`] | other programs' formats: blktrace, blkparse and ftrace text |
 //! | [`recording`] | the directory of Parquet tables, in and out; the only place that knows Arrow |
 //! | [`analysis`] | histograms, streams, shares: from batches to a [`analysis::Summary`] |
@@ -17,6 +18,7 @@
 pub mod analysis;
 pub mod diagnosis;
 pub mod formats;
+pub mod held_back;
 pub mod model;
 pub mod recording;
 pub mod script;

@@ -79,6 +79,14 @@ impl Batch {
         })
     }
 
+    /// The stacks that rows refer to.
+    pub fn referred_stacks(&self) -> FxHashSet<u64> {
+        let requests = self.requests.iter().flat_map(|it| [it.stack_id, it.user_stack_id]);
+        let waits = self.waits.iter().flat_map(|it| [it.stack_id, it.user_stack_id]);
+        let chains = self.wait_chains.iter().flat_map(|it| [it.stack_id, it.user_stack_id]);
+        requests.chain(waits).chain(chains).flatten().collect()
+    }
+
     /// The processes and threads that rows refer to, by number.
     pub fn referred(&self) -> FxHashSet<u32> {
         let requests = self.requests.iter().flat_map(|it| [it.pid, it.tid]);

@@ -1,0 +1,34 @@
+//! Writes a recording again with only the processes and stacks that its rows refer to, and without
+//! where programs outside /usr are, before it is kept in the repository.
+//!
+//! `cargo run -p iowhy-core --example keep_referred -- RECORDING NEW_DIRECTORY`
+
+use iowhy_core::held_back::HeldBack;
+use iowhy_core::model::Names;
+use iowhy_core::recording::{Reader, Writer};
+use iowhy_core::source::{Batch, Progress, Source};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let (from, to) = (arguments.next().unwrap_or_default(), arguments.next().unwrap_or_default());
+    let mut source = Reader::open(from.as_ref())?;
+    let mut writer = Writer::create(to.as_ref(), source.environment())?;
+    let (mut batch, mut names, mut held_back) =
+        (Batch::default(), Names::new(), HeldBack::default());
+    loop {
+        batch.clear();
+        let progress = source.fill(&mut batch, &mut names)?;
+        held_back.exchange(&mut batch);
+        for process in &mut batch.processes {
+            process.executable =
+                process.executable.filter(|it| names.get(*it).starts_with("/usr/"));
+        }
+        writer.add(&batch, &names)?;
+        if progress == Progress::Done {
+            break;
+        }
+    }
+    let mut environment = source.environment().clone();
+    writer.finish(&mut environment, &names)?;
+    Ok(())
+}

@@ -1,0 +1,107 @@
+//! Rows that others refer to, in a watch of some devices: a thread or a stack may be seen because of
+//! another device. It is held back until a row refers to it, for ever where none does.
+//!
+//! What does not belong here: what is known of a process or a stack.
+
+use crate::model::{Process, Stack};
+use crate::source::Batch;
+use rustc_hash::FxHashMap;
+
+/// Rows of a kind that are held back at once; beyond them a row is let through, whether it is referred
+/// to or not.
+const MOST: usize = 1 << 16;
+
+/// Processes and stacks that nothing refers to yet.
+#[derive(Debug, Default)]
+pub struct HeldBack {
+    by_thread: FxHashMap<u32, Process>,
+    stacks: FxHashMap<u64, Stack>,
+}
+
+impl HeldBack {
+    /// Takes the processes and stacks out of `batch` that nothing has referred to, and puts those in
+    /// that its rows refer to.
+    pub fn exchange(&mut self, batch: &mut Batch) {
+        self.exchange_processes(batch);
+        self.exchange_stacks(batch);
+    }
+
+    fn exchange_processes(&mut self, batch: &mut Batch) {
+        let mut through = Vec::new();
+        for process in batch.processes.drain(..) {
+            if self.by_thread.len() >= MOST {
+                through.push(process);
+            } else {
+                // A number that is used again: nothing referred to the earlier thread.
+                self.by_thread.insert(process.tid, process);
+            }
+        }
+        let referred = batch.referred();
+        let known = |tid: &u32, process: &mut Process| {
+            referred.contains(tid) || referred.contains(&process.pid)
+        };
+        through.extend(self.by_thread.extract_if(known).map(|(_, process)| process));
+        through.sort_by_key(|process| (process.start_ns, process.tid));
+        batch.processes = through;
+    }
+
+    fn exchange_stacks(&mut self, batch: &mut Batch) {
+        let mut through = Vec::new();
+        for stack in batch.stacks.drain(..) {
+            if self.stacks.len() >= MOST {
+                through.push(stack);
+            } else {
+                self.stacks.insert(stack.stack_id, stack);
+            }
+        }
+        let referred = batch.referred_stacks();
+        through.extend(self.stacks.extract_if(|id, _| referred.contains(id)).map(|(_, it)| it));
+        through.sort_by_key(|stack| stack.stack_id);
+        batch.stacks = through;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Operation;
+    use crate::script::Script;
+
+    #[test]
+    fn who_did_nothing_for_the_device_stays_out() {
+        let mut script = Script::new(10);
+        script.process(1, "mine", "/", "a");
+        script.process(2, "others", "/", "a");
+        let mut held = HeldBack::default();
+        let mut first = script.batch.clone();
+        held.exchange(&mut first);
+        assert!(first.processes.is_empty());
+        script.request("sda", Operation::Read).by(1, "mine").add();
+        let mut second = Batch { processes: Vec::new(), ..script.batch };
+        held.exchange(&mut second);
+        let found: Vec<u32> = second.processes.iter().map(|process| process.pid).collect();
+        assert_eq!(found, [1]);
+    }
+
+    #[test]
+    fn stacks_of_others_stay_out() {
+        let mut script = Script::new(10);
+        let stack = |stack_id| Stack {
+            stack_id,
+            user: false,
+            frames: Vec::new(),
+            complete: true,
+            reason: None,
+        };
+        let mut held = HeldBack::default();
+        let mut first = Batch { stacks: vec![stack(1), stack(2)], ..Batch::default() };
+        held.exchange(&mut first);
+        assert!(first.stacks.is_empty());
+        script.request("sda", Operation::Read).by(1, "mine").add();
+        let mut second = script.batch;
+        second.requests[0].stack_id = Some(2);
+        held.exchange(&mut second);
+        let found: Vec<u64> = second.stacks.iter().map(|stack| stack.stack_id).collect();
+        assert_eq!(found, [2]);
+    }
+}
