@@ -43,7 +43,7 @@ pub struct Standing {
     /// The thread that holds the lock, where the lock says so.
     pub owner: Option<u32>,
     /// Return addresses of the functions that it is in, where only they tell whether it waits for a
-    /// lock; see [`crate::sleeping_stack`].
+    /// lock; see `sleeping_stack`.
     pub frames: Vec<u64>,
     /// Who else can end its sleep.
     whom: Whom,
