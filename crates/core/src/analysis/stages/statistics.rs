@@ -512,7 +512,8 @@ impl Sink for Figures {
                 if let Some(since) = plugs.since.take() {
                     plugs.count += 1;
                     plugs.timer += u64::from(action == Action::UnplugTimer);
-                    plugs.time += record.time.saturating_sub(since);
+                    let length = record.time.saturating_sub(since);
+                    plugs.time = plugs.time.saturating_add(length);
                     let requests = batch.number(record).unwrap_or(0);
                     plugs.requests = plugs.requests.saturating_add(requests);
                 }
