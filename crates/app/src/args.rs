@@ -18,6 +18,7 @@ pub mod stages;
 
 use clap::{Args, Parser, Subcommand};
 use iowhy_capture::live::Options;
+use iowhy_capture::sampler::Sampling;
 use iowhy_core::model::{Filter, Operation};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -124,6 +125,17 @@ pub struct Watch {
     /// Seconds to watch
     #[arg(short, long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     pub time: Duration,
+    /// What is seen beside requests.
+    #[command(flatten)]
+    pub beside: Beside,
+    /// What to keep.
+    #[command(flatten)]
+    pub only: Only,
+}
+
+/// What a watch sees beside requests.
+#[derive(Args, Debug, Clone)]
+pub struct Beside {
     /// Also keep the arguments of processes (they can hold secrets)
     #[arg(long)]
     pub args: bool,
@@ -143,9 +155,22 @@ pub struct Watch {
     /// Leave out the counters of the machine, read once a second
     #[arg(long)]
     pub no_samples: bool,
-    /// What to keep.
-    #[command(flatten)]
-    pub only: Only,
+}
+
+impl Beside {
+    /// What a watch of the devices of `only` is asked for.
+    pub fn options(&self, only: &Only) -> Options {
+        Options {
+            devices: only.devices.clone(),
+            arguments: self.args,
+            stacks_per_second: self.stacks,
+            waits: !self.no_waits,
+            files: !self.no_files,
+            most_calls: self.most_calls,
+            sampling: (!self.no_samples).then(Sampling::default),
+            ..Options::default()
+        }
+    }
 }
 
 /// Which requests to keep.
@@ -211,25 +236,9 @@ pub struct Record {
     /// Also record every single block event, as blktrace does
     #[arg(long)]
     pub events: bool,
-    /// Also keep the arguments of processes (they can hold secrets)
-    #[arg(long)]
-    pub args: bool,
-    /// Stacks taken a second on each CPU at most; 0 takes none
-    #[arg(long, value_name = "N", default_value = "500")]
-    pub stacks: u32,
-    /// Leave out where threads waited
-    #[arg(long)]
-    pub no_waits: bool,
-    /// Leave out what programs do with files
-    #[arg(long)]
-    pub no_files: bool,
-    /// System calls a second on each CPU above which files are no longer followed through them;
-    /// above a fifth of it calls are not timed
-    #[arg(long, value_name = "N", default_value_t = Options::MOST_CALLS)]
-    pub most_calls: u64,
-    /// Leave out the counters of the machine, read once a second
-    #[arg(long)]
-    pub no_samples: bool,
+    /// What is seen beside requests.
+    #[command(flatten)]
+    pub beside: Beside,
     /// What to keep.
     #[command(flatten)]
     pub only: Only,

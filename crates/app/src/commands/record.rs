@@ -5,7 +5,6 @@ use crate::failure::Failure;
 use crate::output;
 use crate::watching::{Sink, Until, Watched, watch};
 use iowhy_capture::live::Options;
-use iowhy_capture::sampler::Sampling;
 use iowhy_core::model::{Environment, Names};
 use iowhy_core::recording::Writer;
 use iowhy_core::source::Batch;
@@ -41,17 +40,7 @@ impl Sink for Recorder {
 pub fn run(args: &Record) -> Result<(), Failure> {
     let directory = args.output.clone().unwrap_or_else(free_name);
     let command = command(&args.command)?;
-    let options = Options {
-        devices: args.only.devices.clone(),
-        arguments: args.args,
-        stacks_per_second: args.stacks,
-        events: args.events,
-        waits: !args.no_waits,
-        files: !args.no_files,
-        opens: false,
-        most_calls: args.most_calls,
-        sampling: (!args.no_samples).then(Sampling::default),
-    };
+    let options = Options { events: args.events, ..args.beside.options(&args.only) };
     let filter = args.only.filter();
     let written = args.only.to_string();
     let until = Until { time: args.time, command };

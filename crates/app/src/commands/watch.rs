@@ -4,8 +4,6 @@ use crate::args::{Show, Watch};
 use crate::failure::{Failure, NO_PRIVILEGE};
 use crate::output;
 use crate::watching::{Sink, Until, watch};
-use iowhy_capture::live::Options;
-use iowhy_capture::sampler::Sampling;
 use iowhy_core::analysis::Summarizer;
 use iowhy_core::model::{Environment, Names};
 use iowhy_core::source::Batch;
@@ -19,17 +17,7 @@ impl Sink for Summarizer {
 
 /// Watches and shows. Without privilege, shows what /proc gives and fails all the same.
 pub fn run(args: &Watch, show: &Show) -> Result<(), Failure> {
-    let options = Options {
-        devices: args.only.devices.clone(),
-        arguments: args.args,
-        stacks_per_second: args.stacks,
-        events: false,
-        waits: !args.no_waits,
-        files: !args.no_files,
-        opens: false,
-        most_calls: args.most_calls,
-        sampling: (!args.no_samples).then(Sampling::default),
-    };
+    let options = args.beside.options(&args.only);
     let until = Until { time: Some(args.time), command: None };
     let filter = args.only.filter();
     let result = watch(&options, &filter, until, |now| Ok(Summarizer::new(now)));
