@@ -6,7 +6,7 @@ use crate::escape::{cut, escape};
 use crate::human;
 use crate::json;
 use crate::style::{Paint, Style};
-use crate::table::{Align, Cell, Column, Definition, Room, draw, wrap};
+use crate::table::{Align, Cell, Column, Definition, Room, draw, number, wrap};
 use serde::Serialize;
 
 /// A file that a process holds.
@@ -101,17 +101,6 @@ pub const HELD: Definition<HeldRow> = Definition {
         },
     ],
 };
-
-const fn number(
-    heading: &'static str,
-    unit: &'static str,
-    rank: u8,
-    sentence: &'static str,
-    value: fn(&HeldRow, &Style) -> Cell,
-) -> Column<HeldRow> {
-    let room = Room::Rank(rank);
-    Column { heading, unit, align: Align::Right, room, sentence, legend: "", value }
-}
 
 fn bytes(bytes: Option<u64>) -> Cell {
     bytes.map_or("-".to_owned(), |bytes| human::bytes(bytes as f64)).into()

@@ -67,6 +67,23 @@ pub struct Column<R: 'static> {
     pub value: fn(&R, &Style) -> Cell,
 }
 
+/// A column of figures, which goes where there is not room for its `rank`.
+pub(crate) const fn number<R>(
+    heading: &'static str,
+    unit: &'static str,
+    rank: u8,
+    sentence: &'static str,
+    value: fn(&R, &Style) -> Cell,
+) -> Column<R> {
+    let room = Room::Rank(rank);
+    Column { heading, unit, align: Align::Right, room, sentence, legend: "", value }
+}
+
+/// The column with a legend.
+pub(crate) const fn explained<R>(legend: &'static str, column: Column<R>) -> Column<R> {
+    Column { legend, ..column }
+}
+
 /// A table: what it is about, and its columns.
 #[derive(Debug)]
 pub struct Definition<R: 'static> {

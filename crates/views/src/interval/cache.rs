@@ -2,8 +2,8 @@
 
 use super::View;
 use crate::human;
-use crate::style::{Paint, Style};
-use crate::table::{Align, Cell, Column, Definition, Room};
+use crate::style::Paint;
+use crate::table::{Cell, Definition, explained, number};
 use crate::text::Screen;
 use iowhy_core::analysis::Summary;
 use iowhy_core::analysis::cache::{PageCache, page_cache};
@@ -122,21 +122,6 @@ pub const FLOWS: Definition<PageCache> = Definition {
         ),
     ],
 };
-
-const fn number(
-    heading: &'static str,
-    unit: &'static str,
-    rank: u8,
-    sentence: &'static str,
-    value: fn(&PageCache, &Style) -> Cell,
-) -> Column<PageCache> {
-    let room = Room::Rank(rank);
-    Column { heading, unit, align: Align::Right, room, sentence, legend: "", value }
-}
-
-const fn explained(legend: &'static str, column: Column<PageCache>) -> Column<PageCache> {
-    Column { legend, ..column }
-}
 
 fn bytes(bytes: Option<f64>) -> Cell {
     bytes.map_or_else(|| "?".to_owned(), human::bytes).into()

@@ -4,7 +4,7 @@ use super::View;
 use crate::escape::escape;
 use crate::human;
 use crate::style::{Paint, Style};
-use crate::table::{Align, Cell, Column, Definition, Room};
+use crate::table::{Align, Cell, Column, Definition, Room, explained, number};
 use crate::text::Screen;
 use crate::text::header::plural;
 use iowhy_core::analysis::Summary;
@@ -113,24 +113,6 @@ pub const PROCESSES: Definition<ProcessActivity> = Definition {
         },
     ],
 };
-
-const fn explained(
-    legend: &'static str,
-    column: Column<ProcessActivity>,
-) -> Column<ProcessActivity> {
-    Column { legend, ..column }
-}
-
-const fn number(
-    heading: &'static str,
-    unit: &'static str,
-    rank: u8,
-    sentence: &'static str,
-    value: fn(&ProcessActivity, &Style) -> Cell,
-) -> Column<ProcessActivity> {
-    let room = Room::Rank(rank);
-    Column { heading, unit, align: Align::Right, room, sentence, legend: "", value }
-}
 
 fn text(text: Option<&str>, style: &Style) -> Cell {
     text.map_or_else(|| "-".to_owned(), |text| escape(text, style).into_owned()).into()

@@ -4,7 +4,7 @@ use super::View;
 use crate::escape::escape;
 use crate::human;
 use crate::style::{Paint, Style};
-use crate::table::{Align, Cell, Column, Definition, Room};
+use crate::table::{Align, Cell, Column, Definition, Room, explained, number};
 use crate::text::Screen;
 use crate::text::header::plural;
 use iowhy_core::analysis::summary::{DeviceSummary, DirectionSummary};
@@ -20,23 +20,6 @@ pub const STAT: View<Summary> = View {
 /// Requests at the driver at once, on average while there is one, from which on a device is said to
 /// work on several at once.
 const SEVERAL: f64 = 1.5;
-
-type Value = fn(&DeviceSummary, &Style) -> Cell;
-
-const fn number(
-    heading: &'static str,
-    unit: &'static str,
-    rank: u8,
-    sentence: &'static str,
-    value: Value,
-) -> Column<DeviceSummary> {
-    let room = Room::Rank(rank);
-    Column { heading, unit, align: Align::Right, room, sentence, legend: "", value }
-}
-
-const fn explained(legend: &'static str, column: Column<DeviceSummary>) -> Column<DeviceSummary> {
-    Column { legend, ..column }
-}
 
 /// The columns of `iowhy stat`, in iostat's order.
 pub const DEVICES: Definition<DeviceSummary> = Definition {

@@ -4,7 +4,7 @@ use super::View;
 use crate::escape::escape;
 use crate::human;
 use crate::style::{Paint, Style};
-use crate::table::{Align, Cell, Column, Definition, Room};
+use crate::table::{Align, Column, Definition, Room, number};
 use crate::text::Screen;
 use crate::text::header::plural;
 use crate::text::wait_class;
@@ -59,17 +59,6 @@ pub const GROUPS: Definition<BlockedGroup> = Definition {
         },
     ],
 };
-
-const fn number(
-    heading: &'static str,
-    unit: &'static str,
-    rank: u8,
-    sentence: &'static str,
-    value: fn(&BlockedGroup, &Style) -> Cell,
-) -> Column<BlockedGroup> {
-    let room = Room::Rank(rank);
-    Column { heading, unit, align: Align::Right, room, sentence, legend: "", value }
-}
 
 fn name(row: &BlockedGroup, style: &Style) -> String {
     let name = row.name.as_deref().map(|name| escape(name, style));

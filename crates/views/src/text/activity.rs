@@ -5,7 +5,7 @@ use super::header::plural;
 use crate::escape::escape;
 use crate::human;
 use crate::style::{Paint, Style};
-use crate::table::{Align, Cell, Column, Definition, Room};
+use crate::table::{Align, Cell, Column, Definition, Room, number};
 use iowhy_core::analysis::Summary;
 use iowhy_core::analysis::summary::{Activity, ActivityRow};
 
@@ -115,17 +115,6 @@ const FILE: Column<ActivityRow> = Column {
     legend: "",
     value: |row, style| file(row, style).into(),
 };
-
-const fn number(
-    heading: &'static str,
-    unit: &'static str,
-    rank: u8,
-    sentence: &'static str,
-    value: fn(&ActivityRow, &Style) -> Cell,
-) -> Column<ActivityRow> {
-    let room = Room::Rank(rank);
-    Column { heading, unit, align: Align::Right, room, sentence, legend: "", value }
-}
 
 fn count(value: u64) -> Cell {
     if value == 0 { "-".to_owned().into() } else { human::count(value).into() }

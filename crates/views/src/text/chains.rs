@@ -7,7 +7,7 @@ use super::waits::class;
 use crate::escape::escape;
 use crate::human;
 use crate::style::{Paint, Style};
-use crate::table::{Align, Cell, Column, Definition, Room};
+use crate::table::{Align, Column, Definition, Room, number};
 use iowhy_core::analysis::Summary;
 use iowhy_core::analysis::summary::{ChainRow, Chains, Step};
 
@@ -49,17 +49,6 @@ pub const CHAINS: Definition<ChainRow> = Definition {
         }),
     ],
 };
-
-const fn number(
-    heading: &'static str,
-    unit: &'static str,
-    rank: u8,
-    sentence: &'static str,
-    value: fn(&ChainRow, &Style) -> Cell,
-) -> Column<ChainRow> {
-    let room = Room::Rank(rank);
-    Column { heading, unit, align: Align::Right, room, sentence, legend: "", value }
-}
 
 /// `5 threads worker-* of db (42) waited for snapshot-writer (57), which waited for fsync, /data/snap`.
 fn sentence(row: &ChainRow, style: &Style) -> String {

@@ -4,7 +4,7 @@ use super::Screen;
 use crate::escape::escape;
 use crate::human;
 use crate::style::{Paint, Style};
-use crate::table::{Align, Cell, Column, Definition, Room};
+use crate::table::{Align, Cell, Column, Definition, Room, explained, number};
 use iowhy_core::analysis::summary::{DeviceSummary, DirectionSummary};
 use iowhy_core::analysis::{Direction, Summary};
 
@@ -17,23 +17,6 @@ const SETTINGS: &[&str] = &[
     "queue/write_cache",
     "queue/rotational",
 ];
-
-type Value = fn(&DeviceSummary, &Style) -> Cell;
-
-const fn number(
-    heading: &'static str,
-    unit: &'static str,
-    rank: u8,
-    sentence: &'static str,
-    value: Value,
-) -> Column<DeviceSummary> {
-    let room = Room::Rank(rank);
-    Column { heading, unit, align: Align::Right, room, sentence, legend: "", value }
-}
-
-const fn explained(legend: &'static str, column: Column<DeviceSummary>) -> Column<DeviceSummary> {
-    Column { legend, ..column }
-}
 
 /// The devices.
 pub const DEVICES: Definition<DeviceSummary> = Definition {

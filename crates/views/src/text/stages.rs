@@ -4,7 +4,7 @@ use super::Screen;
 use crate::escape::escape;
 use crate::human;
 use crate::style::{Paint, Style};
-use crate::table::{Align, Cell, Column, Definition, Room};
+use crate::table::{Align, Column, Definition, Room, number};
 use iowhy_core::analysis::summary::{Bucket, DirectionSummary, Stage};
 use iowhy_core::analysis::{Interval, Summary};
 
@@ -78,17 +78,6 @@ pub const STAGES: Definition<StageRow> = Definition {
         }),
     ],
 };
-
-const fn number(
-    heading: &'static str,
-    unit: &'static str,
-    rank: u8,
-    sentence: &'static str,
-    value: fn(&StageRow, &Style) -> Cell,
-) -> Column<StageRow> {
-    let room = Room::Rank(rank);
-    Column { heading, unit, align: Align::Right, room, sentence, legend: "", value }
-}
 
 fn place(interval: Interval) -> &'static str {
     match interval {

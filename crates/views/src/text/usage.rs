@@ -4,7 +4,7 @@ use super::Screen;
 use crate::escape::escape;
 use crate::human;
 use crate::style::{Paint, Style};
-use crate::table::{Align, Cell, Column, Definition, Room};
+use crate::table::{Align, Cell, Column, Definition, Room, number};
 use iowhy_core::analysis::Summary;
 use iowhy_core::analysis::summary::{FileRow, ProcessRow, ProgramRow, Table, Usage};
 use iowhy_core::model::Origin;
@@ -40,17 +40,6 @@ const fn name(heading: &'static str, room: Room, sentence: &'static str) -> Colu
             paint: if row.rest { Paint::Faint } else { Paint::Plain },
         },
     }
-}
-
-const fn number(
-    heading: &'static str,
-    unit: &'static str,
-    rank: u8,
-    sentence: &'static str,
-    value: fn(&UsageRow, &Style) -> Cell,
-) -> Column<UsageRow> {
-    let room = Room::Rank(rank);
-    Column { heading, unit, align: Align::Right, room, sentence, legend: "", value }
 }
 
 /// Time; where some of it is a lower bound, it says so.

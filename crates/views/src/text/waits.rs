@@ -5,7 +5,7 @@ use super::header::plural;
 use crate::escape::escape;
 use crate::human;
 use crate::style::{Paint, Style};
-use crate::table::{Align, Cell, Column, Definition, Room};
+use crate::table::{Align, Column, Definition, Room, number};
 use iowhy_core::analysis::Summary;
 use iowhy_core::analysis::summary::{ClassRow, Ledger, Waiter};
 
@@ -53,17 +53,6 @@ pub const WAITS: Definition<ClassRow> = Definition {
         },
     ],
 };
-
-const fn number(
-    heading: &'static str,
-    unit: &'static str,
-    rank: u8,
-    sentence: &'static str,
-    value: fn(&ClassRow, &Style) -> Cell,
-) -> Column<ClassRow> {
-    let room = Room::Rank(rank);
-    Column { heading, unit, align: Align::Right, room, sentence, legend: "", value }
-}
 
 /// What a class is called on a screen.
 pub(crate) fn class(word: &str) -> &str {
