@@ -51,6 +51,8 @@ struct use_key {
 USE_MAP(uses);
 USE_MAP(uses_2);
 PER_CPU_MAP(slots, struct wire_slots);
+/* Those of io_uring: its completions may interrupt a call that uses a slot. */
+PER_CPU_MAP(uring_slots, struct wire_slots);
 /* All that finds no room in the tables. */
 PER_CPU_MAP(other_uses, struct wire_use);
 
@@ -198,9 +200,9 @@ static __noinline bool meet(struct inode *inode, u64 dentry, struct task_struct 
 	return true;
 }
 
-/* The slot of the file for the task that runs; null where it is no file that is looked at. */
+/* The slot of the file for a task; null where it is no file that is looked at. */
 static __always_inline struct wire_use *slot_of_file(struct wire_slots *own, struct file *file,
-						     struct task_struct *task)
+						     struct task_struct *task, u32 level)
 {
 	struct inode *inode = file ? READ(file, f_inode) : NULL;
 	struct wire_use *slot;
@@ -213,16 +215,16 @@ static __always_inline struct wire_use *slot_of_file(struct wire_slots *own, str
 	slot = slot_of_key(own, &key, epoch);
 	if (is_of(slot, &key, epoch))
 		return slot;
-	if (!meet(inode, number_of(READ(file, f_path.dentry)), task, ROOM_SUBMIT))
+	if (!meet(inode, number_of(READ(file, f_path.dentry)), task, level))
 		return NULL;
 	begin_slot(slot, &key, epoch);
 	identify(inode, &slot->inode);
 	return slot;
 }
 
-/* The same for programs that may interrupt one that uses a slot: an entry of the table. */
-static __always_inline struct wire_use *entry_of(struct inode *inode, u64 dentry,
-						 struct task_struct *task, u32 level)
+/* The same for page faults, which may interrupt what uses a slot: an entry of the table. */
+static __always_inline struct wire_use *entry_of(struct inode *inode, struct task_struct *task,
+						 u32 level)
 {
 	struct wire_use first = {}, *use;
 	struct use_key key;
@@ -234,7 +236,7 @@ static __always_inline struct wire_use *entry_of(struct inode *inode, u64 dentry
 	use = find_use(&key);
 	if (use)
 		return use;
-	if (!meet(inode, dentry, task, level))
+	if (!meet(inode, 0, task, level))
 		return NULL;
 	first.what = key.what;
 	first.who = key.who;
@@ -303,20 +305,6 @@ static __always_inline void charge_open(struct wire_use *slot, struct file *file
 	}
 }
 
-/* Counts what io_uring did in an entry of the table. */
-static __always_inline void charge_entry(struct wire_use *use, u32 kind, s64 result)
-{
-	if (!use)
-		return;
-	if (result < 0)
-		kind = USE_FAILED;
-	__sync_fetch_and_add(&use->calls[kind & (USE_KINDS - 1)], 1);
-	if (kind == USE_READ)
-		__sync_fetch_and_add(&use->read_bytes, result);
-	else if (kind == USE_WRITE)
-		__sync_fetch_and_add(&use->write_bytes, result);
-}
-
 /* The open file behind a descriptor of the task; null where there is none any more. */
 static __always_inline struct file *file_of(struct task_struct *task, u32 descriptor)
 {
@@ -333,7 +321,7 @@ static __always_inline struct file *file_of(struct task_struct *task, u32 descri
 static __always_inline void on_descriptor(struct wire_slots *own, struct task_struct *task,
 					  u32 kind, u64 descriptor, struct outcome *outcome)
 {
-	charge(slot_of_file(own, file_of(task, descriptor), task), kind, outcome);
+	charge(slot_of_file(own, file_of(task, descriptor), task, ROOM_SUBMIT), kind, outcome);
 }
 
 #endif

@@ -20,6 +20,9 @@ const PATIENCE_NS: u64 = 5_000_000_000;
 /// again.
 const TIMED_PART: u64 = 5;
 
+/// The maps of what each CPU has at hand: of system calls, of io_uring.
+const SLOTS: [&str; 2] = ["slots", "uring_slots"];
+
 /// What each system call does: its number, the place of its count, where its arguments stand.
 /// `None` for a call that this architecture lacks.
 #[rustfmt::skip]
@@ -247,7 +250,7 @@ fn calls_made(session: &Session) -> u64 {
 /// in the next one.
 fn take(session: &Session, epoch: u32, each: &mut impl FnMut(&wire::wire_use)) {
     let (table, own) = if epoch & 1 == 1 { ("uses_2", 1) } else { ("uses", 0) };
-    for value in session.each_cpu("slots") {
+    for value in SLOTS.iter().flat_map(|map| session.each_cpu(map)) {
         let slots = wire::wire_slots::ref_from_prefix(&value).ok().and_then(|it| it.0.of.get(own));
         let current = |used: &&wire::wire_use| used.what != 0 && used.epoch == epoch;
         slots.into_iter().flatten().filter(current).for_each(&mut *each);

@@ -72,7 +72,7 @@ static __noinline void on_path(struct wire_slots *own, struct task_struct *task,
 		file = file_of(task, outcome->result);
 		if (!file)
 			return;
-		charge_open(slot_of_file(own, file, task), file, outcome);
+		charge_open(slot_of_file(own, file, task, ROOM_SUBMIT), file, outcome);
 		if (!settings.each_open)
 			return;
 	}
@@ -82,7 +82,7 @@ static __noinline void on_path(struct wire_slots *own, struct task_struct *task,
 	/* With an empty path the call is about the descriptor. */
 	if (!call->bytes && !opened) {
 		file = file_of(task, naming->directory);
-		charge(slot_of_file(own, file, task), naming->kind, outcome);
+		charge(slot_of_file(own, file, task, ROOM_SUBMIT), naming->kind, outcome);
 		return;
 	}
 	call->inode.address = 0;
@@ -197,40 +197,41 @@ SEC("tp_btf/io_uring_complete")
 int on_uring_complete(u64 *ctx)
 {
 	struct io_kiocb *request = (struct io_kiocb *)ctx[1];
+	struct outcome outcome = {};
+	struct wire_slots *own;
 	struct task_struct *task;
-	struct wire_use *use;
+	struct wire_use *slot;
 	struct file *file;
-	s64 result;
-	u32 kind;
+	u32 kind, zero = 0;
 
 	if (!request)
 		return 0;
 	kind = settings.uring_uses[READ(request, opcode)];
-	if (!kind)
+	own = bpf_map_lookup_elem(&uring_slots, &zero);
+	if (!kind || !own)
 		return 0;
 	task = uring_task(request);
-	result = uring_result(ctx);
-	file = kind == USE_OPEN ? file_of(task, result) : READ(request, file);
+	outcome.result = uring_result(ctx);
+	file = kind == USE_OPEN ? file_of(task, outcome.result) : READ(request, file);
 	if (!task || !file)
 		return 0;
-	use = entry_of(READ(file, f_inode), number_of(READ(file, f_path.dentry)), task,
-		       ROOM_COMPLETE);
-	charge_entry(use, kind, result);
-	if (use && kind == USE_OPEN && is_created(file)) {
-		__sync_fetch_and_add(&use->calls[USE_CREATE], 1);
-		use->created_ns = bpf_ktime_get_ns();
-	}
+	slot = slot_of_file(own, file, task, ROOM_COMPLETE);
+	if (kind == USE_OPEN)
+		charge_open(slot, file, &outcome);
+	else
+		charge(slot, kind, &outcome);
 	return 0;
 }
 
 static __always_inline int on_fault(struct address_space *mapping, u64 pages)
 {
 	struct task_struct *task = current_task();
-	struct wire_use *use = entry_of(READ(mapping, host), 0, task, ROOM_DIRTY);
+	struct wire_use *use = entry_of(READ(mapping, host), task, ROOM_DIRTY);
 
-	charge_entry(use, USE_FAULT, 0);
-	if (use)
-		__sync_fetch_and_add(&use->fault_bytes, pages << settings.page_shift);
+	if (!use)
+		return 0;
+	__sync_fetch_and_add(&use->calls[USE_FAULT], 1);
+	__sync_fetch_and_add(&use->fault_bytes, pages << settings.page_shift);
 	return 0;
 }
 
