@@ -1,20 +1,20 @@
 //! The load: fio, 4 KiB random reads of a loop device over memory.
 
-use super::Figures;
-use super::watcher::{Variant, Watcher};
-use crate::Result;
-use crate::command;
 use crate::devices::{Backing, BlockDevice, LoopDevice};
 use crate::error::Context;
-use crate::fio::{self, Access, Engine, Job, Report};
-use crate::machine::{self, CpuTicks};
+use crate::fio::{self, Access, Engine, Job};
+use crate::machine::{self, CpuTicks, DiskStats};
 use crate::scratch::Scratch;
+use crate::{Error, Result, command, process};
 use std::process::{Child, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 const BYTES: u64 = 512 << 20;
 /// The limited speed of the second figure.
 const LIMIT: u64 = 10_000;
+/// fio is ended when all was measured; it would go on for so many seconds.
+const LONGEST: u64 = 7200;
 
 /// How fast fio reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -80,43 +80,65 @@ impl Load {
 
     /// Starts fio in the background; its figures go to `report`.
     pub fn start(&self, report: &std::path::Path, seconds: u64) -> Result<Child> {
-        let mut command = self.job(Speed::Full, seconds).command(report)?;
+        self.start_at(Speed::Full, report, seconds)
+    }
+
+    fn start_at(&self, speed: Speed, report: &std::path::Path, seconds: u64) -> Result<Child> {
+        let mut command = self.job(speed, seconds).command(report)?;
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command.spawn().context(|| "start fio".to_owned())
     }
 
-    /// One measurement of `variant`, which is ready before fio starts and ends after it.
-    pub fn measure(
-        &self,
-        scratch: &Scratch,
-        variant: Variant,
-        speed: Speed,
-        seconds: u64,
-    ) -> Result<Figures> {
-        let watcher = Watcher::start(scratch, variant)?;
-        let before = (CpuTicks::now(), watcher.cpu_seconds());
-        let report = self.job(speed, seconds).run(&scratch.fresh("fio.json"))?;
-        let after = (CpuTicks::now(), watcher.cpu_seconds());
-        let left = watcher.stop()?;
-        Ok(figures(&report, before, after, &left))
+    /// Starts fio for as long as it is wanted.
+    pub fn run(&self, scratch: &Scratch, speed: Speed) -> Result<Running<'_>> {
+        let fio = self.start_at(speed, &scratch.fresh("fio.json"), LONGEST)?;
+        let running = Running { load: self, fio };
+        std::thread::sleep(Duration::from_secs(2));
+        Ok(running)
     }
 }
 
-fn figures(
-    report: &Report,
-    before: (CpuTicks, f64),
-    after: (CpuTicks, f64),
-    left: &super::watcher::Left,
-) -> Figures {
-    let ios = report.read.total_ios.max(1) as f64;
-    let wall = ios / report.read.iops.max(1.0);
-    Figures {
-        iops: report.read.iops,
-        latency: report.read.clat_ns.mean / 1000.0,
-        busy: after.0.busy_since(before.0),
-        watcher: (after.1 - before.1) / wall,
-        bytes_per_io: left.bytes as f64 / ios,
-        lost: left.lost,
+/// fio at work; ended on drop.
+pub struct Running<'load> {
+    load: &'load Load,
+    fio: Child,
+}
+
+/// What the device and the CPUs did for some seconds, as the kernel counts it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Window {
+    /// I/Os that ended.
+    pub ios: u64,
+    /// The same per second of wall time.
+    pub iops: f64,
+    /// Busy CPU time of the whole machine, 0 to 1.
+    pub busy: f64,
+}
+
+impl Running<'_> {
+    /// Looks on for so many seconds.
+    pub fn window(&mut self, seconds: u64) -> Result<Window> {
+        let look = || -> Result<_> {
+            Ok((DiskStats::of(self.load.device.name())?, CpuTicks::now(), machine::monotonic_ns()))
+        };
+        let before = look()?;
+        std::thread::sleep(Duration::from_secs(seconds));
+        let after = look()?;
+        if self.fio.try_wait().is_ok_and(|status| status.is_some()) {
+            return Err(Error::failed("keep the device busy", "fio ended"));
+        }
+        let ios = after.0.since(before.0).reads;
+        Ok(Window {
+            ios,
+            iops: ios as f64 * 1e9 / (after.2 - before.2).max(1) as f64,
+            busy: after.1.busy_since(before.1),
+        })
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        process::end(&mut self.fio);
     }
 }
 

@@ -1,7 +1,8 @@
 //! `cargo lab bench-capture`: what watching costs, beside perf and bpftrace.
 //!
-//! Rounds are interleaved, so that whatever else the machine does falls on every variant alike; only
-//! ratios within one run mean anything.
+//! fio runs on while watchers come and go. Each watch is compared with the seconds just before and just
+//! after it, in which nothing watches: the speed of a shared machine changes within a minute by more
+//! than watching costs. Only these ratios mean anything.
 
 mod account;
 mod load;
@@ -13,18 +14,19 @@ use crate::scratch::Scratch;
 use crate::{Result, machine, page};
 use account::Account;
 pub use load::machine_lines;
-use load::{Load, Speed};
+use load::{Load, Running, Speed, Window};
 use std::path::PathBuf;
-use watcher::Variant;
+use std::time::Duration;
+use watcher::{Variant, Watcher};
 
 /// How long and how often to measure.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Settings {
-    /// Seconds of each measurement.
-    #[arg(long, default_value_t = 8)]
+    /// Seconds of each measurement, and of the unwatched ones around it.
+    #[arg(long, default_value_t = 3)]
     pub seconds: u64,
     /// How often each variant is measured at each speed.
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 7)]
     pub rounds: usize,
     /// Seconds of the long watch that must lose nothing.
     #[arg(long, default_value_t = 60)]
@@ -42,8 +44,12 @@ pub struct Settings {
 struct Figures {
     /// I/Os per second, wall time.
     iops: f64,
-    /// Mean time from submission to completion as fio saw it, microseconds of wall time.
-    latency: f64,
+    /// The same while nothing watched, just before and just after.
+    base_iops: f64,
+    /// CPU time of the whole machine for each I/O, nanoseconds.
+    cpu_ns: f64,
+    /// The same while nothing watched.
+    base_cpu_ns: f64,
     /// Busy CPU time of the whole machine, 0 to 1.
     busy: f64,
     /// CPU time of the watcher's own process, in CPUs.
@@ -74,30 +80,13 @@ pub fn run(settings: &Settings, progress: &mut dyn FnMut(&str)) -> Result<String
     machine::need_bpf()?;
     let scratch = Scratch::new()?;
     let load = Load::new(&scratch)?;
-    let mut rows = empty_rows();
-    for round in 0..settings.rounds {
-        for index in 0..rows.len() {
-            // Another variant is first in every round.
-            let index = (index + round) % rows.len();
-            let row = &mut rows[index];
-            let figures = load.measure(&scratch, row.variant, row.speed, settings.seconds)?;
-            progress(&format!(
-                "round {} of {}: {:16} {:25} {:8.0} IOPS",
-                round + 1,
-                settings.rounds,
-                row.variant.name(),
-                row.speed.name(),
-                figures.iops
-            ));
-            row.rounds.push(figures);
-        }
+    let (mut rows, mut loads) = (Vec::new(), Vec::new());
+    for speed in Speed::ALL {
+        rows.extend(at_speed(&scratch, &load, speed, settings, progress)?);
+        loads.push((speed, load.shown(speed, settings.seconds)?));
     }
     progress("a long watch, then one with the kernel's own figures of each BPF program");
     let account = Account::take(&scratch, &load, settings)?;
-    let mut loads = Vec::new();
-    for speed in Speed::ALL {
-        loads.push((speed, load.shown(speed, settings.seconds)?));
-    }
     let part = table::render(&Measured { rows, loads, account }, settings)?;
     if !settings.dry_run {
         page::replace(&settings.page, "bench-capture", &part)?;
@@ -105,12 +94,76 @@ pub fn run(settings: &Settings, progress: &mut dyn FnMut(&str)) -> Result<String
     Ok(part)
 }
 
-fn empty_rows() -> Vec<Row> {
-    let mut rows = Vec::new();
-    for speed in Speed::ALL {
-        for variant in Variant::ALL {
-            rows.push(Row { variant, speed, rounds: Vec::new() });
+fn at_speed(
+    scratch: &Scratch,
+    load: &Load,
+    speed: Speed,
+    settings: &Settings,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Vec<Row>> {
+    let variants = if speed == Speed::Full { Variant::ALL } else { Variant::WHOLE };
+    let row = |variant: &Variant| Row { variant: *variant, speed, rounds: Vec::new() };
+    let mut rows: Vec<Row> = variants.iter().map(row).collect();
+    let mut running = load.run(scratch, speed)?;
+    let mut before = running.window(settings.seconds)?;
+    for round in 0..settings.rounds {
+        for index in 0..rows.len() {
+            // Another variant is first in every round.
+            let index = (index + round) % rows.len();
+            let row = &mut rows[index];
+            let (mut figures, watched) = watch(scratch, &mut running, row.variant, settings)?;
+            // What the watcher left is deleted by now; that may still be written.
+            std::thread::sleep(Duration::from_millis(500));
+            let after = running.window(settings.seconds)?;
+            compare(&mut figures, watched, [before, after]);
+            before = after;
+            progress(&format!(
+                "{:25} round {} of {}: {:22} {:8.0} IOPS, {:5.1} % of untraced",
+                speed.name(),
+                round + 1,
+                settings.rounds,
+                row.variant.name(),
+                figures.iops,
+                100.0 * figures.iops / figures.base_iops
+            ));
+            row.rounds.push(figures);
         }
     }
-    rows
+    Ok(rows)
+}
+
+/// One watch: what it cost by its own figures, and what the device did meanwhile.
+fn watch(
+    scratch: &Scratch,
+    running: &mut Running<'_>,
+    variant: Variant,
+    settings: &Settings,
+) -> Result<(Figures, Window)> {
+    let watcher = Watcher::start(scratch, variant)?;
+    let before = (watcher.cpu_seconds(), watcher.written());
+    let window = running.window(settings.seconds)?;
+    let after = (watcher.cpu_seconds(), watcher.written());
+    let left = watcher.stop()?;
+    let (bytes, ios) = if variant.is_iowhy() {
+        (left.bytes, left.requests)
+    } else {
+        (after.1.saturating_sub(before.1), window.ios)
+    };
+    let figures = Figures {
+        watcher: (after.0 - before.0) / settings.seconds.max(1) as f64,
+        bytes_per_io: bytes as f64 / ios.max(1) as f64,
+        lost: left.lost,
+        ..Figures::default()
+    };
+    Ok((figures, window))
+}
+
+fn compare(figures: &mut Figures, watched: Window, around: [Window; 2]) {
+    let cpu_ns = |window: Window| window.busy * load::cpus() as f64 * 1e9 / window.iops.max(1.0);
+    let mean = |of: &dyn Fn(Window) -> f64| around.map(of).iter().sum::<f64>() / 2.0;
+    figures.iops = watched.iops;
+    figures.busy = watched.busy;
+    figures.cpu_ns = cpu_ns(watched);
+    figures.base_iops = mean(&|window| window.iops).max(1.0);
+    figures.base_cpu_ns = mean(&cpu_ns);
 }

@@ -23,59 +23,63 @@ fn machine(page: &mut String, settings: &Settings) -> Result<()> {
     let fio = command::run("fio", ["--version"])?;
     let lines = load::machine_lines();
     let text = format!(
-        "{}; {}. {} rounds of {} s for each row, interleaved.\n",
+        "{}; {}. fio runs on; each watch of {} s is compared with the unwatched seconds just before and \
+         after it; {} rounds, interleaved.\n",
         lines.join("; "),
         fio.trim(),
-        settings.rounds,
-        settings.seconds
+        settings.seconds,
+        settings.rounds
     );
     page.push_str(&text);
     Ok(())
 }
 
-fn best(rounds: &[Figures]) -> f64 {
-    rounds.iter().map(|figures| figures.iops).fold(0.0, f64::max)
+/// The values in order.
+fn sorted(rounds: &[Figures], of: impl Fn(&Figures) -> f64) -> Vec<f64> {
+    let mut values: Vec<f64> = rounds.iter().map(of).collect();
+    values.sort_by(f64::total_cmp);
+    values
 }
 
 fn median(rounds: &[Figures], of: impl Fn(&Figures) -> f64) -> f64 {
-    let mut values: Vec<f64> = rounds.iter().map(of).collect();
-    values.sort_by(f64::total_cmp);
+    let values = sorted(rounds, of);
     values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
 fn speeds(page: &mut String, rows: &[Row], speed: Speed, load: &str) -> std::fmt::Result {
     let rows: Vec<&Row> = rows.iter().filter(|row| row.speed == speed).collect();
-    let base = rows.iter().find(|row| row.variant == Variant::Base);
-    let (base_best, base_median) =
-        base.map_or((1.0, 1.0), |row| (best(&row.rounds), median(&row.rounds, |f| f.iops)));
     writeln!(page, "\n### 4 KiB random reads of a loop device over tmpfs, {}\n", speed.name())?;
     writeln!(page, "```\n{load}\n```\n")?;
+    let base: Vec<Figures> = rows.iter().flat_map(|row| row.rounds.iter().copied()).collect();
     writeln!(
         page,
-        "| watched by | IOPS, best | of untraced | IOPS, median | of untraced | mean latency | \
+        "Untraced: {:.0} IOPS, {:.0} ns of CPU time for each (medians of {} measurements).\n",
+        median(&base, |figures| figures.base_iops),
+        median(&base, |figures| figures.base_cpu_ns),
+        base.len()
+    )?;
+    writeln!(
+        page,
+        "| watched by | IOPS of untraced, median | lowest | highest | CPU time more for each I/O | \
          all CPUs busy | watcher's CPU time | bytes per I/O on disk | lost |"
     )?;
-    writeln!(page, "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|")?;
+    writeln!(page, "|---|--:|--:|--:|--:|--:|--:|--:|--:|")?;
     for row in rows {
-        let (best, middle) = (best(&row.rounds), median(&row.rounds, |f| f.iops));
+        let ratios = sorted(&row.rounds, |figures| 100.0 * figures.iops / figures.base_iops);
+        let at = |index: usize| ratios.get(index).copied().unwrap_or(0.0);
         let lost: u64 = row.rounds.iter().map(|figures| figures.lost).sum();
         writeln!(
             page,
-            "| {} | {:.0} | {:.1} % | {:.0} | {:.1} % | {:.1} us | {:.0} % | {:.2} CPU | {:.1} | {} |",
+            "| {} | {:.1} % | {:.1} % | {:.1} % | {:.0} ns | {:.0} % | {:.2} CPU | {:.1} | {} |",
             row.variant.meaning(),
-            best,
-            100.0 * best / base_best,
-            middle,
-            100.0 * middle / base_median,
-            median(&row.rounds, |figures| figures.latency),
+            at(ratios.len() / 2),
+            at(0),
+            at(ratios.len().saturating_sub(1)),
+            median(&row.rounds, |figures| figures.cpu_ns - figures.base_cpu_ns),
             100.0 * median(&row.rounds, |figures| figures.busy),
             median(&row.rounds, |figures| figures.watcher),
             median(&row.rounds, |figures| figures.bytes_per_io),
-            if matches!(row.variant, Variant::Iowhy | Variant::Requests | Variant::NoFiles) {
-                lost.to_string()
-            } else {
-                "–".to_owned()
-            }
+            if row.variant.is_iowhy() { lost.to_string() } else { "–".to_owned() }
         )?;
     }
     Ok(())
@@ -123,14 +127,10 @@ fn programs(page: &mut String, account: &Account) -> std::fmt::Result {
 
 /// The CPU time that one I/O costs more, and who spends it.
 fn where_it_goes(page: &mut String, measured: &Measured) -> std::fmt::Result {
-    let per_io = |variant: Variant| {
-        let row =
-            measured.rows.iter().find(|row| row.variant == variant && row.speed == Speed::Full);
-        row.map_or(0.0, |row| {
-            median(&row.rounds, |f| f.busy * load::cpus() as f64 * 1e9 / f.iops.max(1.0))
-        })
-    };
-    let (base, watched) = (per_io(Variant::Base), per_io(Variant::Iowhy));
+    let full = |row: &&Row| row.variant == Variant::Iowhy && row.speed == Speed::Full;
+    let rounds = measured.rows.iter().find(full).map_or(&[][..], |row| &row.rounds);
+    let base = median(rounds, |figures| figures.base_cpu_ns);
+    let more = median(rounds, |figures| figures.cpu_ns - figures.base_cpu_ns);
     let account = &measured.account;
     let ios = account.counted_ios.max(1) as f64;
     let bpf = account.programs.iter().map(|program| program.nanoseconds).sum::<u64>() as f64 / ios;
@@ -138,14 +138,13 @@ fn where_it_goes(page: &mut String, measured: &Measured) -> std::fmt::Result {
     writeln!(page, "\n### Where the cost goes (CPU time per I/O at full speed)\n")?;
     writeln!(page, "| part | ns |\n|---|--:|")?;
     writeln!(page, "| one I/O, untraced | {base:.0} |")?;
-    writeln!(page, "| one I/O, watched | {watched:.0} |")?;
-    writeln!(page, "| the difference | {:.0} |", watched - base)?;
+    writeln!(page, "| one I/O, watched: more | {more:.0} |")?;
     writeln!(page, "| of it BPF programs | {bpf:.0} |")?;
     writeln!(page, "| of it iowhy's process: reading, decoding, writing | {own:.0} |")?;
     writeln!(
         page,
         "| the rest: entering and leaving the programs, and what they push out of the caches | {:.0} |",
-        watched - base - bpf - own
+        more - bpf - own
     )?;
     writeln!(
         page,

@@ -23,14 +23,18 @@ tracepoint:block:block_rq_complete /@start[args->dev, args->sector]/ {
 /// What watches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Variant {
-    /// Nothing.
-    Base,
     /// `iowhy record` with its defaults.
     Iowhy,
-    /// The same without the waits of threads.
+    /// Requests alone: nothing beside them.
     Requests,
-    /// The same without what programs do with files.
+    /// All but the waits of threads.
+    NoWaits,
+    /// All but what programs do with files.
     NoFiles,
+    /// All but the samples of each second.
+    NoSamples,
+    /// All but stacks.
+    NoStacks,
     /// `perf record` of two tracepoints.
     Perf,
     /// A bpftrace one-liner.
@@ -38,21 +42,28 @@ pub enum Variant {
 }
 
 impl Variant {
-    pub const ALL: [Variant; 6] = [
-        Variant::Base,
+    /// All, and those that are measured where only the whole matters.
+    pub const ALL: &[Variant] = &[
         Variant::Iowhy,
         Variant::Requests,
+        Variant::NoWaits,
         Variant::NoFiles,
+        Variant::NoSamples,
+        Variant::NoStacks,
         Variant::Perf,
         Variant::Bpftrace,
     ];
+    pub const WHOLE: &[Variant] =
+        &[Variant::Iowhy, Variant::Requests, Variant::Perf, Variant::Bpftrace];
 
     pub fn name(self) -> &'static str {
         match self {
-            Variant::Base => "untraced",
             Variant::Iowhy => "iowhy",
-            Variant::Requests => "iowhy --no-waits",
+            Variant::Requests => "iowhy, requests alone",
+            Variant::NoWaits => "iowhy --no-waits",
             Variant::NoFiles => "iowhy --no-files",
+            Variant::NoSamples => "iowhy --no-samples",
+            Variant::NoStacks => "iowhy --stacks 0",
             Variant::Perf => "perf",
             Variant::Bpftrace => "bpftrace",
         }
@@ -61,41 +72,60 @@ impl Variant {
     /// What the page says about it.
     pub fn meaning(self) -> &'static str {
         match self {
-            Variant::Base => "nothing watches",
             Variant::Iowhy => "`iowhy record`, its defaults, recording on a disk",
-            Variant::Requests => "`iowhy record --no-waits`: requests, but not where threads wait",
+            Variant::Requests => {
+                "`iowhy record --no-waits --no-files --no-samples`: requests, who, what and stacks"
+            }
+            Variant::NoWaits => "`iowhy record --no-waits`",
             Variant::NoFiles => "`iowhy record --no-files`: no system calls, io_uring or faults",
+            Variant::NoSamples => "`iowhy record --no-samples`",
+            Variant::NoStacks => "`iowhy record --stacks 0`",
             Variant::Perf => "`perf record -a -e block:block_rq_issue -e block:block_rq_complete`",
             Variant::Bpftrace => "a bpftrace snoop: one printed line per request",
         }
     }
 
-    /// Its command; what it writes goes to `output`.
-    fn command(self, output: &Path) -> Result<Option<Command>> {
-        let mut command = match self {
-            Variant::Base => return Ok(None),
-            Variant::Iowhy | Variant::Requests | Variant::NoFiles => Command::new(iowhy::binary()?),
-            Variant::Perf => Command::new(command::find("perf")?),
-            Variant::Bpftrace => Command::new(command::find("bpftrace")?),
-        };
+    /// What it is told to leave out; `None` for what is not iowhy.
+    fn leaves_out(self) -> Option<&'static [&'static str]> {
         match self {
-            Variant::Base | Variant::Iowhy => command.args(["record", "-o"]).arg(output),
-            Variant::Requests => command.args(["record", "--no-waits", "-o"]).arg(output),
-            Variant::NoFiles => command.args(["record", "--no-files", "-o"]).arg(output),
-            Variant::Perf => {
-                let events = ["-e", "block:block_rq_issue", "-e", "block:block_rq_complete"];
-                command.args(["record", "-q", "-a"]).args(events).arg("-o").arg(output)
-            }
-            Variant::Bpftrace => command.args(["-e", SNOOP, "-o"]).arg(output),
-        };
-        Ok(Some(command))
+            Variant::Iowhy => Some(&[]),
+            Variant::Requests => Some(&["--no-waits", "--no-files", "--no-samples"]),
+            Variant::NoWaits => Some(&["--no-waits"]),
+            Variant::NoFiles => Some(&["--no-files"]),
+            Variant::NoSamples => Some(&["--no-samples"]),
+            Variant::NoStacks => Some(&["--stacks", "0"]),
+            Variant::Perf | Variant::Bpftrace => None,
+        }
+    }
+
+    /// Whether it is iowhy, which says what it lost.
+    pub fn is_iowhy(self) -> bool {
+        self.leaves_out().is_some()
+    }
+
+    /// Its command; what it writes goes to `output`.
+    fn command(self, output: &Path) -> Result<Command> {
+        if let Some(options) = self.leaves_out() {
+            let mut command = Command::new(iowhy::binary()?);
+            command.arg("record").args(options).arg("-o").arg(output);
+            return Ok(command);
+        }
+        let mut command = Command::new(command::find(self.name())?);
+        if self == Variant::Perf {
+            let events = ["-e", "block:block_rq_issue", "-e", "block:block_rq_complete"];
+            command.args(["record", "-q", "-a"]).args(events);
+        } else {
+            command.args(["-e", SNOOP]);
+        }
+        command.arg("-o").arg(output);
+        Ok(command)
     }
 }
 
 /// A running variant; ended on drop whatever happens.
 pub struct Watcher {
     variant: Variant,
-    child: Option<Child>,
+    child: Child,
     output: PathBuf,
 }
 
@@ -103,6 +133,8 @@ pub struct Watcher {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Left {
     pub bytes: u64,
+    /// Requests that it kept; 0 where it does not say.
+    pub requests: u64,
     pub lost: u64,
 }
 
@@ -110,16 +142,13 @@ impl Watcher {
     /// Starts it and waits until it watches.
     pub fn start(scratch: &Scratch, variant: Variant) -> Result<Watcher> {
         let output = scratch.fresh(variant.name());
-        let mut watcher = Watcher { variant, child: None, output };
-        if let Some(mut command) = variant.command(&watcher.output)? {
-            let messages = scratch.fresh("messages");
-            let file =
-                File::create(&messages).context(|| format!("make {}", messages.display()))?;
-            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
-            let started = command.spawn().context(|| format!("start {}", variant.name()))?;
-            watcher.child = Some(started);
-            watcher.wait_until_ready(&messages)?;
-        }
+        let mut command = variant.command(&output)?;
+        let messages = scratch.fresh("messages");
+        let file = File::create(&messages).context(|| format!("make {}", messages.display()))?;
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
+        let child = command.spawn().context(|| format!("start {}", variant.name()))?;
+        let mut watcher = Watcher { variant, child, output };
+        watcher.wait_until_ready(&messages)?;
         Ok(watcher)
     }
 
@@ -130,52 +159,40 @@ impl Watcher {
             std::thread::sleep(Duration::from_millis(20));
         }
         std::thread::sleep(Duration::from_secs(2));
-        let ended = self.child.as_mut().and_then(|child| child.try_wait().ok().flatten());
-        match ended {
-            None => Ok(()),
-            Some(status) => {
-                let said = fs::read_to_string(messages).unwrap_or_default();
-                let cause = format!("it ended with {status}: {}", said.trim());
-                Err(Error::failed(format!("start {}", self.variant.name()), cause))
-            }
-        }
-    }
-
-    /// The number of its process.
-    pub fn pid(&self) -> Option<u32> {
-        self.child.as_ref().map(Child::id)
+        let Some(status) = self.child.try_wait().ok().flatten() else {
+            return Ok(());
+        };
+        let said = fs::read_to_string(messages).unwrap_or_default();
+        let cause = format!("it ended with {status}: {}", said.trim());
+        Err(Error::failed(format!("start {}", self.variant.name()), cause))
     }
 
     /// CPU time of its process so far.
     pub fn cpu_seconds(&self) -> f64 {
-        self.pid().and_then(machine::cpu_seconds_of).unwrap_or(0.0)
+        machine::cpu_seconds_of(self.child.id()).unwrap_or(0.0)
+    }
+
+    /// Bytes of its output file so far; 0 for what writes a folder.
+    pub fn written(&self) -> u64 {
+        fs::metadata(&self.output).map_or(0, |about| if about.is_file() { about.len() } else { 0 })
     }
 
     /// Ends it as Ctrl-C would, and weighs what it left.
     pub fn stop(mut self) -> Result<Left> {
-        self.end();
-        let about = fs::metadata(&self.output);
-        let left = match (self.variant, about) {
-            (Variant::Base, _) => Left::default(),
-            (Variant::Iowhy | Variant::Requests | Variant::NoFiles, _) => {
-                let weight = Weight::of(&self.output)?;
-                Left { bytes: weight.bytes, lost: weight.lost }
-            }
-            (_, about) => Left { bytes: about.map_or(0, |about| about.len()), lost: 0 },
+        process::end(&mut self.child);
+        let left = if self.variant.is_iowhy() {
+            let weight = Weight::of(&self.output)?;
+            Left { bytes: weight.bytes, requests: weight.requests, lost: weight.lost }
+        } else {
+            Left { bytes: self.written(), ..Left::default() }
         };
         let _gone = fs::remove_dir_all(&self.output).or_else(|_| fs::remove_file(&self.output));
         Ok(left)
-    }
-
-    fn end(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            process::end(&mut child);
-        }
     }
 }
 
 impl Drop for Watcher {
     fn drop(&mut self) {
-        self.end();
+        process::end(&mut self.child);
     }
 }
