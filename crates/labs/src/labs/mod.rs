@@ -3,6 +3,8 @@
 //! | where | what lives there |
 //! |---|---|
 //! | [`stage`] | devices, cgroups and processes of one lab, drawn anew in each run |
+//! | [`guest`] | a lab in a guest: a cause that lies behind the disk, or that is host-wide |
+//! | [`expected`] | whom a finding must name and what it must advise |
 //! | [`scenes`] | the scenarios: causes, near misses, two causes at once, controls |
 //! | [`run`] | `cargo lab run NAME`: one lab |
 //! | [`matrix`] | `cargo lab matrix`: all of them, and the table of docs/diagnosis.md |
@@ -13,6 +15,8 @@
 //!
 //! What does not belong here: how a cause is recognised (crate `iowhy-core`).
 
+pub mod expected;
+pub mod guest;
 pub mod matrix;
 pub mod run;
 pub mod scenes;

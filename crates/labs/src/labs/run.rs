@@ -1,5 +1,6 @@
 //! One lab: makes it happen, shows it as the classic tool does, asks iowhy, compares.
 
+use super::expected::Expected;
 use super::stage::Stage;
 use super::{Lab, Sort};
 use crate::error::Context;
@@ -29,7 +30,7 @@ pub struct Settings {
 }
 
 /// What iowhy found in a lab.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Outcome {
     /// The lab.
     pub lab: String,
@@ -37,6 +38,9 @@ pub struct Outcome {
     pub seed: u64,
     /// Findings in their order: cause, severity, device, impact, symptoms.
     pub findings: Vec<Found>,
+    /// What was stated before it ran, beside the cause.
+    #[serde(default)]
+    pub expected: Expected,
     /// Why it could not run, if it could not.
     pub skipped: Option<String>,
 }
@@ -53,6 +57,8 @@ pub struct Found {
     pub impact: f64,
     /// The sentence.
     pub sentence: String,
+    /// What to do.
+    pub fix: String,
     /// Causes that are its symptoms.
     pub symptoms: Vec<String>,
     /// The device.
@@ -67,6 +73,8 @@ pub struct Subject {
     pub device: Option<String>,
     /// The process.
     pub process: Option<String>,
+    /// The file, or what files' names have in common.
+    pub file: Option<String>,
 }
 
 /// How well it was found.
@@ -74,7 +82,8 @@ pub struct Subject {
 pub enum Mark {
     /// Every cause, the first one first; in near misses and controls nothing that must not be.
     Right,
-    /// Every cause, but another one stands first.
+    /// Every cause, but another one stands first, or the first one's subject or fix is another than what
+    /// was stated.
     Found,
     /// A cause is not there, or not above "info".
     Missed,
@@ -104,9 +113,16 @@ impl Outcome {
             Sort::NearMiss if named.iter().any(|it| lab.causes.contains(it)) => Mark::False,
             Sort::NearMiss => Mark::Right,
             Sort::Cause if !lab.causes.iter().all(|it| named.contains(it)) => Mark::Missed,
-            Sort::Cause if named.first().is_some_and(|it| lab.causes.contains(it)) => Mark::Right,
+            Sort::Cause if named.first().is_none_or(|it| !lab.causes.contains(it)) => Mark::Found,
+            Sort::Cause if self.differs().is_empty() => Mark::Right,
             Sort::Cause => Mark::Found,
         }
+    }
+
+    /// In what the first finding differs from what was stated of it, in words.
+    pub fn differs(&self) -> Vec<String> {
+        let first = self.findings.iter().find(|found| found.counts());
+        first.map(|found| self.expected.missing_in(found)).unwrap_or_default()
     }
 }
 
@@ -137,6 +153,7 @@ pub fn run(settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<()> {
             found.sentence
         ));
     }
+    outcome.differs().iter().for_each(|part| say(part));
     say(&format!("{}: {:?}", lab.name, outcome.mark(lab)));
     Ok(())
 }
@@ -144,8 +161,7 @@ pub fn run(settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<()> {
 /// Runs one lab under iowhy.
 pub fn watch(lab: &Lab, settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<Outcome> {
     let seed = settings.seed.unwrap_or_else(any_seed);
-    let mut outcome =
-        Outcome { lab: lab.name.to_owned(), seed, findings: Vec::new(), skipped: None };
+    let mut outcome = Outcome { lab: lab.name.to_owned(), seed, ..Outcome::default() };
     let mut stage = Stage::new(seed, settings.seconds)?;
     match (lab.build)(&mut stage) {
         Err(Error::Missing { what, .. } | Error::Unsupported { what, .. }) => {
@@ -154,8 +170,13 @@ pub fn watch(lab: &Lab, settings: &Settings, say: &mut dyn FnMut(&str)) -> Resul
         }
         result => result?,
     }
-    std::thread::sleep(Duration::from_millis(1500));
+    outcome.expected = stage.expected.clone();
     let recording = settings.keep.clone().unwrap_or_else(|| stage.scratch.path().join("watched"));
+    if let Some(scene) = stage.guest.take() {
+        outcome.findings = scene.watch(settings.seconds, &recording, say)?;
+        return Ok(outcome);
+    }
+    std::thread::sleep(Duration::from_millis(1500));
     let symptom = symptom(&stage, settings.seconds)?;
     record(&stage, settings, &recording)?;
     let shown = symptom.wait_with_output().context(|| "wait for iostat".to_owned())?;
@@ -168,7 +189,8 @@ pub fn watch(lab: &Lab, settings: &Settings, say: &mut dyn FnMut(&str)) -> Resul
 /// What iostat shows of the device meanwhile.
 fn symptom(stage: &Stage, seconds: u64) -> Result<std::process::Child> {
     let mut iostat = Command::new(command::find("iostat")?);
-    iostat.args(["-dx", "-y", &stage.watched, &seconds.to_string(), "1"]);
+    iostat.args(["-dx", "-y"]).args(stage.watched.split_whitespace());
+    iostat.args([&seconds.to_string(), "1"]);
     iostat.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     iostat.spawn().context(|| "start iostat".to_owned())
 }
@@ -176,8 +198,8 @@ fn symptom(stage: &Stage, seconds: u64) -> Result<std::process::Child> {
 fn record(stage: &Stage, settings: &Settings, recording: &Path) -> Result<()> {
     let mut record = Command::new(iowhy::binary()?);
     record.args(["record", "-t", &settings.seconds.to_string(), "-o"]).arg(recording);
-    if !settings.whole && !stage.watched.is_empty() {
-        record.args(["-d", &stage.watched]);
+    if !settings.whole {
+        record.args(stage.watched.split_whitespace().flat_map(|device| ["-d", device]));
     }
     command::output_of(record).map(drop)
 }

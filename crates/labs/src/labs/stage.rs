@@ -1,5 +1,7 @@
 //! What one lab stands on: devices, cgroups, processes, and dice for all that may differ.
 
+use super::expected::Expected;
+use super::guest::Scene;
 use crate::devices::{Backing, BlockDevice, Cgroup, FileSystem, Kind, LoopDevice};
 use crate::error::Context;
 use crate::fio::Job;
@@ -52,8 +54,12 @@ pub struct Stage {
     pub dice: Dice,
     /// Seconds that will be watched.
     pub seconds: u64,
-    /// The device that is watched; all of the machine where it is empty.
+    /// The devices that are watched, by name, with blanks between; all of the machine where it is empty.
     pub watched: String,
+    /// Whom the finding must name, and what it must advise.
+    pub expected: Expected,
+    /// What is run in a guest instead of here.
+    pub guest: Option<Scene>,
     /// The load; ended first.
     load: Vec<Child>,
     later: Vec<(Arc<AtomicBool>, JoinHandle<()>)>,
@@ -71,6 +77,8 @@ impl Stage {
             dice: Dice::new(seed),
             seconds,
             watched: String::new(),
+            expected: Expected::default(),
+            guest: None,
             load: Vec::new(),
             later: Vec::new(),
             keep: Vec::new(),

@@ -1,0 +1,257 @@
+//! What is host-wide, and what needs a device or a cgroup that this machine lacks.
+
+use super::*;
+
+/// The labs.
+pub const LABS: &[Lab] = &[
+    cause("guest-swap-io", &["swap-io"], |it| swapping(it, true)),
+    near("guest-swap-io-near", &["swap-io"], |it| swapping(it, false)),
+    cause("guest-dirty-throttle", &["dirty-throttle"], |it| dirtying(it, true)),
+    near("guest-dirty-throttle-near", &["dirty-throttle"], |it| dirtying(it, false)),
+    cause("guest-sync-storm", &["sync-storm"], |it| syncing(it, true)),
+    near("guest-sync-storm-near", &["sync-storm"], |it| syncing(it, false)),
+    cause("guest-iocost-throttle", &["iocost-throttle"], |it| weighed(it, true)),
+    near("guest-iocost-throttle-near", &["iocost-throttle"], |it| weighed(it, false)),
+    cause("guest-flush-cost", &["flush-cost"], |it| flushing(it, true)),
+    near("guest-flush-cost-near", &["flush-cost"], |it| flushing(it, false)),
+    cause("guest-raid-resync", &["raid-resync"], |it| mirrored(it, true)),
+    near("guest-raid-resync-near", &["raid-resync"], |it| mirrored(it, false)),
+    cause("guest-dm-layer-crypt", &["dm-layer"], |it| mapped(it, Below::Encrypted)),
+    cause("guest-dm-layer-delay", &["dm-layer"], |it| mapped(it, Below::Delayed)),
+    near("guest-dm-layer-near", &["dm-layer"], |it| mapped(it, Below::Handed)),
+];
+
+/// A program that uses more memory than its cgroup may have; or one that reads and writes the same disk
+/// at random, with memory enough.
+fn swapping(stage: &mut Stage, too_small: bool) -> Result<()> {
+    let dice = &mut stage.dice;
+    let (name, used) = (dice.name(), dice.between(90, 130));
+    let (allowed, iops) = (used * dice.between(40, 55) / 100, dice.between(500, 900));
+    let script = if too_small {
+        format!(
+            "mkswap /dev/disk/{name} >/dev/null; swapon /dev/disk/{name}\n\
+             mkdir /sys/fs/cgroup/app; echo {allowed}M >/sys/fs/cgroup/app/memory.max\n\
+             (echo $BASHPID >/sys/fs/cgroup/app/cgroup.procs\n\
+             exec perl -e 'my $x = \"a\" x ({used} << 20); open F, \">/run/full\"; close F; \
+             while (1) {{ substr($x, int rand length $x, 1) = \"b\" }}') &\n\
+             while [ ! -e /run/full ]; do sleep 0.3; done\n"
+        )
+    } else {
+        fio(
+            dice,
+            &format!(
+                "--filename=/dev/disk/{name} --ioengine=psync --direct=1 --rw=randrw \
+                 --bssplit=4k/60:32k/40"
+            ),
+        )
+    };
+    let disk = Disk::memory(&name, 512 * MIB).limited(Limits::iops(iops));
+    stage.expected = Expected::fix(&["memory"]).on("vda").by("perl");
+    stage.guest = Some(Scene::new(script + SETTLE)?.with(|guest| guest.disk(disk)));
+    Ok(())
+}
+
+/// A file system on the disk of that name, mounted at /mnt.
+fn mounted(name: &str, options: &str) -> String {
+    format!(
+        "mkfs.ext4 -q -E lazy_itable_init=0,lazy_journal_init=0 /dev/disk/{name}\n\
+         mount -o {options} /dev/disk/{name} /mnt\n"
+    )
+}
+
+/// A writer faster than the disk, with little memory allowed to be dirty; or one that is a little slower
+/// than the disk, with much.
+fn dirtying(stage: &mut Stage, little: bool) -> Result<()> {
+    let dice = &mut stage.dice;
+    let (name, mib, allowed) = (dice.name(), dice.between(8, 14), dice.between(10, 20));
+    let start = allowed / 2;
+    let disk = Disk::memory(&name, 1500 * MIB).limited(Limits::bytes(mib * MIB));
+    let writer = if little {
+        format!(
+            "echo $(({allowed} << 20)) >/proc/sys/vm/dirty_bytes\n\
+             dd if=/dev/zero of=/mnt/big bs=256k count=100000 status=none &\n"
+        )
+    } else {
+        let rate = mib * 75 / 100;
+        format!(
+            "echo $((900 << 20)) >/proc/sys/vm/dirty_bytes\ntruncate -s 1g /mnt/big\n\
+             fio --name=paced --filename=/mnt/big --ioengine=psync --rw=write --bs=256k --size=1g \
+             --fallocate=none --overwrite=0 --rate={rate}m >/dev/null 2>&1 &\n"
+        )
+    };
+    let script = format!(
+        "{}echo $(({start} << 20)) >/proc/sys/vm/dirty_background_bytes\n\
+         echo 100 >/proc/sys/vm/dirty_writeback_centisecs\n{writer}",
+        mounted(&name, "noatime")
+    );
+    stage.expected = Expected::fix(&["dirty"]).on("vda").by("dd");
+    stage.guest = Some(Scene::new(script + SETTLE)?.with(|guest| guest.disk(disk)));
+    Ok(())
+}
+
+/// Somebody calls sync(2) over and over, while a service appends to its file and asks for each record to
+/// be safe every now and then; or nobody does, and the kernel writes back on its own every second.
+fn syncing(stage: &mut Stage, storm: bool) -> Result<()> {
+    let dice = &mut stage.dice;
+    let (name, iops, block) = (dice.name(), dice.between(120, 220), dice.one(&["16k", "32k"]));
+    let pace = dice.between(40, 90);
+    let caller = if storm {
+        "while :; do sync; done &\n"
+    } else {
+        "echo 100 >/proc/sys/vm/dirty_expire_centisecs\n\
+         echo 100 >/proc/sys/vm/dirty_writeback_centisecs\n"
+    };
+    let script = format!(
+        "{}dd if=/dev/zero of=/mnt/data bs=1M count=200 conv=fsync status=none\n\
+         fio --name=service --filename=/mnt/data --ioengine=psync --rw=randwrite --bs={block} \
+         --size=200m --time_based --runtime=900 --rate_iops={pace} >/dev/null 2>&1 &\n{caller}",
+        mounted(&name, "noatime")
+    );
+    let disk = Disk::memory(&name, 512 * MIB);
+    stage.expected = Expected::fix(&["sync"]).on("vda").by("sync");
+    let scene = Scene::new(script + SETTLE)?.with(|guest| guest.disk(disk));
+    stage.guest = Some(scene.then_limit(10, &name, Limits::iops(iops)));
+    Ok(())
+}
+
+/// A cgroup whose I/Os the io.cost controller lets through at a pace; or a disk that has that pace.
+fn weighed(stage: &mut Stage, by_cost: bool) -> Result<()> {
+    let dice = &mut stage.dice;
+    let (name, iops, depth) = (dice.name(), dice.between(150, 400), dice.between(1, 4));
+    let engine = if depth == 1 { "psync" } else { "libaio" };
+    let load = fio(
+        dice,
+        &format!(
+            "--filename=/dev/disk/{name} --ioengine={engine} --direct=1 --bs=4k --rw=randread \
+             --iodepth={depth}"
+        ),
+    );
+    let control = if by_cost {
+        format!(
+            "n=$(cat /sys/block/$(basename $(readlink -f /dev/disk/{name}))/dev)\n\
+             [ -e /sys/fs/cgroup/io.cost.qos ] || {{ echo no io.cost here; exit 3; }}\n\
+             echo \"$n ctrl=user model=linear rbps=900000000 rseqiops={iops} rrandiops={iops} \
+             wbps=900000000 wseqiops={iops} wrandiops={iops}\" >/sys/fs/cgroup/io.cost.model\n\
+             echo \"$n enable=1 ctrl=user rpct=0 rlat=0 wpct=0 wlat=0 min=100.00 max=100.00\" \
+             >/sys/fs/cgroup/io.cost.qos\n"
+        )
+    } else {
+        String::new()
+    };
+    let script = format!(
+        "{control}mkdir /sys/fs/cgroup/app\necho $$ >/sys/fs/cgroup/app/cgroup.procs\n{load}\
+         echo $$ >/sys/fs/cgroup/cgroup.procs\n"
+    );
+    let limits = if by_cost { Limits::default() } else { Limits::iops(iops) };
+    let disk = Disk::memory(&name, 256 * MIB).limited(limits);
+    stage.expected = Expected::fix(&["io.cost", "weight"]).on("vda").by("fio");
+    stage.guest = Some(Scene::new(script + SETTLE)?.with(|guest| guest.disk(disk)));
+    Ok(())
+}
+
+/// A drive that needs a long time to empty its write cache, and a program that asks for it after each
+/// write; or a drive that does not, and a program that takes the time itself. scsi_debug answers in one
+/// tick of the clock, and empties its cache in a twentieth of as many seconds.
+fn flushing(stage: &mut Stage, dear: bool) -> Result<()> {
+    let dice = &mut stage.dice;
+    let block = dice.one(&["128k", "256k", "512k"]);
+    let (delay, pause) = if dear {
+        ("1", String::new())
+    } else {
+        ("0", format!("--thinktime={}", dice.between(40_000, 60_000)))
+    };
+    let load = fio(
+        dice,
+        &format!(
+            "--filename=/dev/sda --ioengine=psync --direct=1 --bs={block} --rw=randwrite \
+             --size=128m --fdatasync=1 {pause}"
+        ),
+    );
+    let script = format!(
+        "modprobe sd_mod; modprobe scsi_debug dev_size_mb=160 delay={delay}\n\
+         while [ ! -e /dev/sda ]; do sleep 0.2; done\n{load}"
+    );
+    stage.expected =
+        Expected::fix(&["power", "plp", "write_cache", "write cache"]).on("sda").by("fio");
+    stage.guest = Some(Scene::new(script + SETTLE)?);
+    Ok(())
+}
+
+/// A mirror whose halves are made equal while a program reads; or that is equal, and is read in order by
+/// somebody else.
+fn mirrored(stage: &mut Stage, resync: bool) -> Result<()> {
+    let dice = &mut stage.dice;
+    let (first, second, mib) = (dice.name(), dice.name() + "2", dice.between(20, 40));
+    let how = if resync { "" } else { "--assume-clean" };
+    let reader = fio(
+        dice,
+        "--filename=/dev/md0 --ioengine=psync --direct=1 --bs=16k --rw=randread --numjobs=2",
+    );
+    let other = if resync {
+        String::new()
+    } else {
+        fio(
+            dice,
+            "--filename=/dev/md0 --ioengine=libaio --direct=1 --bs=512k --rw=read --iodepth=4",
+        )
+    };
+    let script = format!(
+        "modprobe raid1; echo {} >/proc/sys/dev/raid/speed_limit_min\n\
+         MDADM_NO_UDEV=1 mdadm --create /dev/md0 --level=1 --raid-devices=2 --metadata=1.0 \
+         --bitmap=none {how} --run $(readlink -f /dev/disk/{first}) \
+         $(readlink -f /dev/disk/{second}) >/dev/null 2>&1\n{reader}{other}",
+        mib * 1024
+    );
+    let disks = [&first, &second]
+        .map(|name| Disk::memory(name, 1500 * MIB).limited(Limits::bytes(mib * MIB)));
+    stage.expected = Expected::fix(&["sync_speed", "speed_limit"]).on("md0").on("vda").on("vdb");
+    let scene = Scene::new(script + SETTLE)?;
+    stage.guest = Some(scene.with(|guest| disks.into_iter().fold(guest, |it, disk| it.disk(disk))));
+    Ok(())
+}
+
+/// What lies between a device of the device mapper and its disk.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Below {
+    /// Every block is encrypted, which an emulated CPU is slow at.
+    Encrypted,
+    /// Every read is held for some milliseconds.
+    Delayed,
+    /// Nothing: the disk itself is as slow.
+    Handed,
+}
+
+fn mapped(stage: &mut Stage, below: Below) -> Result<()> {
+    let dice = &mut stage.dice;
+    let (name, delay, depth) = (dice.name(), dice.between(8, 25), dice.between(1, 4));
+    let key: String = (0..64).map(|_| dice.one(&["1", "5", "9", "b", "d"])).collect();
+    let (module, table) = match below {
+        Below::Encrypted => ("dm-crypt", format!("crypt aes-xts-plain64 {key} 0 $disk 0")),
+        Below::Delayed => ("dm-delay", format!("delay $disk 0 {delay}")),
+        Below::Handed => ("dm-mod", "linear $disk 0".to_owned()),
+    };
+    let block = if below == Below::Encrypted { "256k" } else { "8k" };
+    let load = fio(
+        dice,
+        &format!(
+            "--filename=/dev/mapper/upper --ioengine=libaio --direct=1 --bs={block} --rw=randread \
+             --iodepth={depth}"
+        ),
+    );
+    let script = format!(
+        "modprobe {module}; disk=$(readlink -f /dev/disk/{name})\n\
+         dmsetup create upper --noudevsync --table \"0 $(blockdev --getsz $disk) {table}\"\n{load}"
+    );
+    let disk = match below {
+        Below::Handed => {
+            Disk::nbdkit(&name, 256 * MIB, &["delay"], &[&format!("delay-read={delay}ms")])
+        }
+        _ => Disk::memory(&name, 256 * MIB),
+    };
+    stage.expected = match below {
+        Below::Encrypted => Expected::fix(&["workqueue", "crypt"]).on("dm-0").by("fio"),
+        _ => Expected::fix(&["device mapper", "dm", "layer"]).on("dm-0").by("fio"),
+    };
+    stage.guest = Some(Scene::new(script + SETTLE)?.with(|guest| guest.disk(disk)));
+    Ok(())
+}

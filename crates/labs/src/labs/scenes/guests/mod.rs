@@ -1,0 +1,43 @@
+//! Scenes that run in guests.
+//!
+//! | where | what lives there |
+//! |---|---|
+//! | [`behind`] | what a provider or a sick drive does, behind the guest's disk |
+//! | [`inside`] | what is host-wide, and what needs a device or a cgroup that this machine lacks |
+
+use super::*;
+use crate::labs::expected::Expected;
+use crate::labs::guest::Scene;
+use crate::labs::stage::Dice;
+use crate::vm::{Disk, Limits};
+
+pub mod behind;
+pub mod inside;
+
+/// A lab whose cause is to be found.
+const fn cause(
+    name: &'static str,
+    causes: &'static [&'static str],
+    build: fn(&mut Stage) -> Result<()>,
+) -> Lab {
+    Lab { name, sort: Sort::Cause, causes, build }
+}
+
+/// The same without its cause.
+const fn near(
+    name: &'static str,
+    causes: &'static [&'static str],
+    build: fn(&mut Stage) -> Result<()>,
+) -> Lab {
+    Lab { name, sort: Sort::NearMiss, causes, build }
+}
+
+/// Starts fio in the background, for as long as the guest lives.
+fn fio(dice: &mut Dice, options: &str) -> String {
+    let seed = dice.between(1, 1 << 30);
+    let always = "--time_based --runtime=900 --norandommap --allow_file_create=0 --size=200m";
+    format!("fio --name=load --randseed={seed} {always} {options} >/dev/null 2>&1 &\n")
+}
+
+/// Lets the load come to its pace.
+const SETTLE: &str = "sleep 3\n";
