@@ -27,7 +27,8 @@ use std::time::Duration;
 /// device, process, file and code path.
 #[derive(Parser, Debug)]
 #[command(name = "iowhy", version, args_conflicts_with_subcommands = true)]
-#[command(after_help = "Exit codes: 0 done, 1 failed, 2 wrong usage, 77 missing privilege.")]
+#[command(after_help = "Exit codes: 0 done, 1 failed, 2 wrong usage, 69 nobody can watch on this \
+    kernel, 77 missing privilege.")]
 pub struct Cli {
     /// What to do; without one, watch and show.
     #[command(subcommand)]

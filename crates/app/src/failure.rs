@@ -9,6 +9,9 @@ pub const USAGE: u8 = 2;
 /// A privilege is missing. The number is what test runners read as "cannot be done here".
 pub const NO_PRIVILEGE: u8 = 77;
 
+/// This kernel, or what of it can be seen from here, lets nobody watch ("service unavailable").
+pub const NO_KERNEL: u8 = 69;
+
 /// Why a command ends early.
 #[derive(Debug)]
 pub struct Failure {
@@ -18,12 +21,14 @@ pub struct Failure {
     pub hint: Option<String>,
     /// The exit code.
     pub code: u8,
+    /// Whether the kernel's own counters can be shown instead.
+    pub leaves_counters: bool,
 }
 
 impl Failure {
     /// A failure with the general exit code.
     pub fn new(message: impl Display, hint: Option<String>) -> Failure {
-        Failure { message: message.to_string(), hint, code: FAILED }
+        Failure { message: message.to_string(), hint, code: FAILED, leaves_counters: false }
     }
 }
 
@@ -31,9 +36,11 @@ impl From<iowhy_capture::Error> for Failure {
     fn from(error: iowhy_capture::Error) -> Failure {
         let code = match error {
             iowhy_capture::Error::Privilege { .. } => NO_PRIVILEGE,
+            _ if error.is_of_kernel() => NO_KERNEL,
             _ => FAILED,
         };
-        Failure { message: error.to_string(), hint: Some(error.hint()), code }
+        let leaves_counters = error.leaves_counters();
+        Failure { code, leaves_counters, ..Failure::new(&error, Some(error.hint())) }
     }
 }
 

@@ -2,6 +2,11 @@
 
 use std::path::PathBuf;
 
+/// What still works where no program can be loaded.
+const COUNTERS_WORK: &str = "the kernel's counters, recordings and captures can still be read";
+/// What still works where not even devices are known.
+const RECORDINGS_WORK: &str = "recordings and captures can still be read";
+
 /// Why a live watch cannot begin or go on.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -12,11 +17,21 @@ pub enum Error {
         missing: String,
     },
     /// The kernel does not describe its own types.
-    #[error("failed to read the kernel's types from /sys/kernel/btf/vmlinux: {cause}")]
+    #[error(
+        "failed to read the kernel's types from /sys/kernel/btf/vmlinux: {cause}; {COUNTERS_WORK}"
+    )]
     NoBtf {
         /// What the attempt said.
         cause: String,
     },
+    /// Nothing says what devices there are and what types the kernel has.
+    #[error(
+        "failed to find the kernel's types and devices: /sys is not mounted; {RECORDINGS_WORK}"
+    )]
+    NoSys,
+    /// The kernel lets nobody read its memory.
+    #[error("failed to load BPF programs: lockdown is \"confidentiality\"; {COUNTERS_WORK}")]
+    LockedDown,
     /// The kernel refused something that every watch needs.
     #[error("failed to {verb} {object}: {cause}")]
     Kernel {
@@ -54,6 +69,21 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether the cause is this kernel, or what of it can be seen from here: nobody can watch here,
+    /// whatever privilege or arguments they have.
+    pub fn is_of_kernel(&self) -> bool {
+        matches!(
+            self,
+            Error::NoBtf { .. } | Error::NoSys | Error::LockedDown | Error::Kernel { .. }
+        )
+    }
+
+    /// Whether the kernel's own counters can be read all the same.
+    pub fn leaves_counters(&self) -> bool {
+        matches!(self, Error::Privilege { .. })
+            || self.is_of_kernel() && !matches!(self, Error::NoSys)
+    }
+
     /// What the user can do about it: a current value, a needed value, a command.
     pub fn hint(&self) -> String {
         match self {
@@ -64,7 +94,17 @@ impl Error {
             }
             Error::NoBtf { .. } => {
                 "the kernel must be built with CONFIG_DEBUG_INFO_BTF=y (the distributions' kernels \
-                 from 5.10 on are), and /sys must be mounted; `iowhy check` shows what is there"
+                 from 5.10 on are), and nothing may hide it; `iowhy check` shows what is there"
+                    .to_owned()
+            }
+            Error::NoSys => {
+                "mount -t sysfs sysfs /sys; a container needs the host's, as `docker run \
+                 --privileged -v /sys:/sys` gives it"
+                    .to_owned()
+            }
+            Error::LockedDown => {
+                "boot with lockdown=integrity, or without it: only confidentiality hides the \
+                 kernel's memory"
                     .to_owned()
             }
             Error::Kernel { .. } => {

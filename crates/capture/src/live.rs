@@ -5,7 +5,7 @@
 use crate::decode::Decoder;
 use crate::decode::waits::Waits;
 use crate::error::Error;
-use crate::host::{devices, mounts::Mounts, own, system};
+use crate::host::{devices, lockdown, mounts::Mounts, own, system};
 use crate::kernel::{self, Facts};
 use crate::plan::{PROBES, Plan, Wishes};
 use crate::sampler::{Sampler, Sampling};
@@ -19,6 +19,7 @@ use iowhy_core::model::environment::Device;
 use iowhy_core::model::{Environment, Losses, Names};
 use iowhy_core::source::{Batch, Progress, Source};
 use rustix::thread::CapabilitySet;
+use std::path::Path;
 
 /// Records decoded at a time: few enough that their rows are still in the CPU's cache when they
 /// are taken on.
@@ -82,6 +83,7 @@ impl Live {
     pub fn begin(options: &Options) -> Result<Live, Error> {
         let cpu_before_ns = own::cpu_ns();
         require_privilege()?;
+        require_kernel()?;
         let mut environment = system::environment();
         environment.devices = devices::list();
         environment.mounts = Mounts::read().of_block_devices();
@@ -334,6 +336,16 @@ fn waits(session: &Session) -> Waits {
 fn require_privilege() -> Result<(), Error> {
     let missing = missing_capabilities();
     if missing.is_empty() { Ok(()) } else { Err(Error::Privilege { missing: missing.join(", ") }) }
+}
+
+/// What no privilege helps against: said before anything is tried, for the kernel's own answers to it
+/// are long and say something else.
+fn require_kernel() -> Result<(), Error> {
+    if !Path::new("/sys/kernel").exists() {
+        return Err(Error::NoSys);
+    }
+    let hidden = lockdown::mode().is_some_and(|mode| mode == lockdown::CONFIDENTIALITY);
+    if hidden { Err(Error::LockedDown) } else { Ok(()) }
 }
 
 fn find_devices(wanted: &[String], environment: &Environment) -> Result<Vec<u32>, Error> {

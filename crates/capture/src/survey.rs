@@ -2,7 +2,7 @@
 //!
 //! What is claimed is tried: the programs are loaded and attached for a moment.
 
-use crate::host::read_text;
+use crate::host::{lockdown, read_text};
 use crate::kernel::Facts;
 use crate::live;
 use crate::plan::{Plan, Probe, Wishes};
@@ -116,13 +116,11 @@ fn btf() -> Item {
 }
 
 fn lockdown() -> Item {
-    let text = read_text("/sys/kernel/security/lockdown");
-    let mode = text.as_deref().and_then(|text| text.split(['[', ']']).nth(1));
-    match mode {
-        Some("confidentiality") => item(
+    match lockdown::mode().as_deref() {
+        Some(lockdown::CONFIDENTIALITY) => item(
             "lockdown",
             State::No,
-            "confidentiality",
+            lockdown::CONFIDENTIALITY,
             "every request: the kernel lets nobody read its memory in this mode",
         ),
         Some(mode) => item("lockdown", State::Yes, format!("{mode}: no obstacle to iowhy"), ""),

@@ -1,5 +1,5 @@
 //! What anybody may see: devices as /proc and /sys count them. Shown when the privilege for more
-//! is missing.
+//! is missing, or the kernel gives nobody more.
 
 use crate::failure::Failure;
 use crate::output;
@@ -14,7 +14,7 @@ const LONGEST: Duration = Duration::from_secs(2);
 
 /// Watches the kernel's counters for a moment and shows them.
 pub fn show(time: Duration) -> Result<(), Failure> {
-    output::note("without that privilege, only what the kernel counts is shown:");
+    output::note("so only what the kernel counts is shown:");
     let mut environment = system::environment();
     environment.start_ns = system::now_ns();
     environment.devices = devices::read_all();

@@ -1,7 +1,7 @@
 //! `iowhy`: watch for a while and show the first screen.
 
 use crate::args::{Show, Watch};
-use crate::failure::{Failure, NO_PRIVILEGE};
+use crate::failure::Failure;
 use crate::output;
 use crate::watching::{Sink, Until, watch};
 use iowhy_core::analysis::Summarizer;
@@ -15,14 +15,14 @@ impl Sink for Summarizer {
     }
 }
 
-/// Watches and shows. Without privilege, shows what /proc gives and fails all the same.
+/// Watches and shows. Where nobody may, shows what /proc gives and fails all the same.
 pub fn run(args: &Watch, show: &Show) -> Result<(), Failure> {
     let options = args.beside.options(&args.only);
     let until = Until { time: Some(args.time), command: None };
     let filter = args.only.filter();
     let result = watch(&options, &filter, until, |now| Ok(Summarizer::new(now)));
     let watched = match result {
-        Err(failure) if failure.code == NO_PRIVILEGE && !show.json => {
+        Err(failure) if failure.leaves_counters && !show.json => {
             output::failure(&failure);
             super::unprivileged::show(args.time)?;
             return Err(Failure { message: String::new(), hint: None, ..failure });

@@ -6,6 +6,7 @@
 pub mod cgroup;
 pub mod devices;
 pub mod held;
+pub mod lockdown;
 pub mod mounts;
 pub mod own;
 pub mod system;

@@ -12,6 +12,7 @@
 mod architecture;
 mod bad_captures;
 mod bad_input;
+mod bare;
 mod blame;
 mod blktrace;
 mod blktrace_defects;
@@ -53,6 +54,7 @@ fn main() {
         blame::tests(),
         bad_captures::tests(),
         bad_input::tests(),
+        bare::tests(),
         blktrace::tests(),
         blktrace_defects::tests(),
         blktrace_live::tests(),

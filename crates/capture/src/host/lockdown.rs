@@ -1,0 +1,31 @@
+//! Whether the kernel is locked down, and how far.
+
+use super::read_text;
+
+/// The mode that hides the kernel's memory from everybody.
+pub const CONFIDENTIALITY: &str = "confidentiality";
+
+/// The mode: `none`, `integrity` or `confidentiality`; `None` where nothing says so. Without securityfs
+/// the kernel's command line may tell the strictest one.
+pub fn mode() -> Option<String> {
+    let text = read_text("/sys/kernel/security/lockdown");
+    let chosen = text.as_deref().and_then(|text| text.split(['[', ']']).nth(1));
+    chosen.map(str::to_owned).or_else(|| asked_for(&read_text("/proc/cmdline")?))
+}
+
+fn asked_for(command_line: &str) -> Option<String> {
+    let asked = command_line.split_whitespace().filter_map(|word| word.strip_prefix("lockdown="));
+    asked.last().filter(|mode| *mode == CONFIDENTIALITY).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_tells_the_strictest_mode_only() {
+        assert_eq!(asked_for("quiet lockdown=confidentiality").as_deref(), Some(CONFIDENTIALITY));
+        // It may have been raised since.
+        assert_eq!(asked_for("quiet lockdown=integrity"), None);
+    }
+}
