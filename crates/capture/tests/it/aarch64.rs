@@ -1,0 +1,52 @@
+//! The BPF programs, compiled for aarch64. They take the kernel's types from one header
+//! (`bpf/kernel.bpf.h`) that names the fields of both architectures; which of them are there is decided
+//! when a program is loaded. So one object must come out, whichever architecture is asked for.
+//!
+//! Nothing is loaded here: that needs a kernel of that architecture.
+
+use libbpf_cargo::SkeletonBuilder;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// As build.rs has them.
+const ARGUMENTS: &[&str] = &["-Ibpf", "-Wall", "-Werror", "-Wno-unused-function", "-mcpu=v3"];
+/// What some objects are compiled with once more (see table.bpf.h).
+const PLAIN: &str = "-DIOWHY_NO_ATOMICS";
+
+/// Every program's source, by its group's name.
+fn sources() -> Vec<PathBuf> {
+    let groups = fs::read_dir("src/probes").expect("the tests run in the crate's folder");
+    let files = groups.flatten().flat_map(|group| fs::read_dir(group.path()).into_iter().flatten());
+    let paths = files.flatten().map(|file| file.path());
+    paths.filter(|path| path.to_string_lossy().ends_with(".bpf.c")).collect()
+}
+
+fn compile(source: &Path, architecture: &str, more: &[&str], object: &Path) -> Vec<u8> {
+    let target = format!("-D__TARGET_ARCH_{architecture}");
+    let mut builder = SkeletonBuilder::new();
+    builder.source(source).obj(object);
+    builder
+        .clang_args(ARGUMENTS.iter().copied().chain([target.as_str()]).chain(more.iter().copied()));
+    if let Some(clang) = std::env::var_os("CLANG") {
+        builder.clang(clang);
+    }
+    builder.build().unwrap_or_else(|error| {
+        panic!("{} for {architecture} {more:?}: {error:?}", source.display())
+    });
+    fs::read(object).expect("the compiler wrote it")
+}
+
+#[test]
+fn every_program_compiles_to_the_same_object() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let sources = sources();
+    assert!(sources.len() >= 7, "{sources:?}");
+    let object = folder.path().join("probe.bpf.o");
+    for source in sources {
+        for more in [&[][..], &[PLAIN]] {
+            let arm = compile(&source, "arm64", more, &object);
+            let here = compile(&source, "x86", more, &object);
+            assert!(arm == here, "{} depends on the architecture", source.display());
+        }
+    }
+}
