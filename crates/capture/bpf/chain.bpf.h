@@ -404,8 +404,10 @@ static __always_inline void complete_request(struct wire_request *r, struct requ
 	struct bio *head = POINTER(rq, bio);
 	u64 key = key_of(rq);
 
-	if (head && done && done < rq->__data_len && !status) {
-		go_on(key, done);
+	/* A part of it, or none: scsi tells that nothing was done before it tells the error. */
+	if (head && done < rq->__data_len && !status) {
+		if (done)
+			go_on(key, done);
 		return;
 	}
 	if (done && is_flush_sequence(rq))
