@@ -4,6 +4,7 @@
 
 pub mod blame;
 pub mod chains;
+pub mod diff;
 pub mod events;
 pub mod explain;
 pub mod export;
@@ -72,6 +73,8 @@ pub enum Command {
     Latency(interval::Latency),
     /// Tell how a cause makes a disk slow, and what was seen of it in a source
     Explain(explain::Explain),
+    /// Compare two watches, or two devices of one (replaces comparing outputs of iostat or btt by eye)
+    Diff(diff::Diff),
     /// Show who made whom wait, by process, file and origin
     Blame(blame::Blame),
     /// Show what each process had devices do (replaces pidstat -d, iotop)

@@ -41,6 +41,7 @@ fn main() -> ExitCode {
         Some(args::Command::Latency(latency)) => commands::views::latency(latency),
         Some(args::Command::Files(files)) => commands::views::files(files),
         Some(args::Command::Opens(opens)) => commands::opens::run(opens),
+        Some(args::Command::Diff(diff)) => commands::diff::run(diff),
         Some(args::Command::Explain(explain)) => commands::explain::run(explain),
         Some(args::Command::Blame(blame)) => commands::blame::run(blame),
         Some(args::Command::Proc(proc)) => commands::views::proc(proc),

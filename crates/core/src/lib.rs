@@ -9,6 +9,7 @@
 //! | [`recording`] | the directory of Parquet tables, in and out; the only place that knows Arrow |
 //! | [`analysis`] | histograms, streams, shares: from batches to a [`analysis::Summary`] |
 //! | [`diagnosis`] | rules: from a summary to named causes |
+//! | [`diff`] | two summaries compared: environment, load, stages |
 //! | [`script`] | requests written by hand, for tests and scenarios |
 //!
 //! What does not belong here: reading `/proc` or BPF (crate `iowhy-capture`), drawing anything
@@ -17,6 +18,7 @@
 
 pub mod analysis;
 pub mod diagnosis;
+pub mod diff;
 pub mod formats;
 pub mod held_back;
 pub mod model;

@@ -4,6 +4,7 @@ use crate::escape::is_deceptive;
 use iowhy_core::analysis::Summary;
 use iowhy_core::analysis::summary::{BlameSummary, Chains, Ledger, Watch};
 use iowhy_core::diagnosis::Diagnosis;
+use iowhy_core::diff::Comparison;
 use iowhy_core::model::Losses;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -60,6 +61,18 @@ pub fn blame(summary: &Summary) -> String {
         blame: &'a Option<BlameSummary>,
     }
     part(summary, Alone { ledger: &summary.ledger, blame: &summary.blame })
+}
+
+/// Two watches compared, as JSON like that of [`render`].
+pub fn diff(comparison: &Comparison) -> String {
+    #[derive(Serialize)]
+    struct Compared<'a> {
+        format: u32,
+        units: BTreeMap<&'static str, &'static str>,
+        #[serde(flatten)]
+        comparison: &'a Comparison,
+    }
+    text(&Compared { format: FORMAT, units: UNITS.iter().copied().collect(), comparison })
 }
 
 /// A part of a summary, with what every part needs to be read rightly.

@@ -8,6 +8,7 @@
 //! | [`interval`] | a screen for each interval: `iowhy stat`, `iowhy latency` … |
 //! | [`json`] | everything, for programs |
 //! | [`flame`] | folded stacks as a flame graph |
+//! | [`diff`] | two watches beside each other |
 //! | [`held`] | who holds which files open |
 //! | [`opens`] | a line for each open |
 //! | [`probe`] | what a short test of a device showed |
@@ -22,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 pub mod check;
+pub mod diff;
 pub mod escape;
 pub mod explain;
 pub mod flame;

@@ -1,6 +1,7 @@
 //! `docs/screen.md`: every table and column of the screens, from their definitions.
 
 use crate::check::CHECK;
+use crate::diff;
 use crate::held::HELD;
 use crate::interval::{cache, latency, proc, stat, waits};
 use crate::opens::OPENED;
@@ -43,6 +44,8 @@ pub fn screen() -> String {
     describe(&mut page, &latency::BUCKETS);
     describe(&mut page, &waits::GROUPS);
     [&cache::MEMORY, &cache::FLOWS].into_iter().for_each(|table| describe(&mut page, table));
+    describe(&mut page, &diff::TIMES);
+    describe(&mut page, &diff::LOADS);
     describe(&mut page, &PROBE);
     describe(&mut page, &CHECK);
     page

@@ -3,6 +3,7 @@
 pub mod blame;
 pub mod chains;
 pub mod check;
+pub mod diff;
 pub mod events;
 pub mod explain;
 pub mod export;

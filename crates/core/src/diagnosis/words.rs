@@ -1,7 +1,7 @@
 //! Figures within sentences: three significant digits and a unit.
 
 /// `631 µs`, `1.20 ms`, `12.0 s`.
-pub(super) fn time(nanoseconds: f64) -> String {
+pub(crate) fn time(nanoseconds: f64) -> String {
     match nanoseconds {
         n if n < 999.5 => format!("{n:.0} ns"),
         n if n < 999.5e3 => format!("{} µs", three(n / 1e3)),
@@ -11,7 +11,7 @@ pub(super) fn time(nanoseconds: f64) -> String {
 }
 
 /// `4.00 KiB`, `1.20 MiB`.
-pub(super) fn bytes(bytes: f64) -> String {
+pub(crate) fn bytes(bytes: f64) -> String {
     let units = [("GiB", 1024.0 * 1024.0 * 1024.0), ("MiB", 1024.0 * 1024.0), ("KiB", 1024.0)];
     for (unit, size) in units {
         if bytes >= size {
@@ -22,7 +22,7 @@ pub(super) fn bytes(bytes: f64) -> String {
 }
 
 /// `13,920`.
-pub(super) fn count(count: u64) -> String {
+pub(crate) fn count(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {
@@ -35,7 +35,7 @@ pub(super) fn count(count: u64) -> String {
 }
 
 /// `0.2 %`, `88 %`.
-pub(super) fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     match share * 100.0 {
         p if p <= 0.0 => "nothing".to_owned(),
         p if p < 0.05 => "less than 0.1 %".to_owned(),
@@ -45,7 +45,7 @@ pub(super) fn percent(share: f64) -> String {
 }
 
 /// `12.3`, `1,391`: a rate or a depth.
-pub(super) fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     if value >= 999.5 { count(value.round() as u64) } else { three(value) }
 }
 
@@ -58,7 +58,7 @@ fn three(value: f64) -> String {
 }
 
 /// A process as sentences name it: `java (30603, jenkins.service)`.
-pub(super) fn process(name: &str, pid: Option<u32>, container: Option<&str>) -> String {
+pub(crate) fn process(name: &str, pid: Option<u32>, container: Option<&str>) -> String {
     let name = if name.is_empty() { "a process" } else { name };
     let inside: Vec<String> =
         pid.map(|pid| pid.to_string()).into_iter().chain(container.map(str::to_owned)).collect();
@@ -66,18 +66,18 @@ pub(super) fn process(name: &str, pid: Option<u32>, container: Option<&str>) -> 
 }
 
 /// The subject's process as sentences name it.
-pub(super) fn who(subject: &super::Subject) -> String {
+pub(crate) fn who(subject: &super::Subject) -> String {
     let name = subject.process.as_deref().unwrap_or("");
     process(name, subject.pid, subject.container.as_deref())
 }
 
 /// ` on sda`, or nothing where the device is not known.
-pub(super) fn on(subject: &super::Subject) -> String {
+pub(crate) fn on(subject: &super::Subject) -> String {
     subject.device.as_ref().map(|device| format!(" on {device}")).unwrap_or_default()
 }
 
 /// The flags of a command that shows only the subject's process, or else its device.
-pub(super) fn flags(subject: &super::Subject) -> String {
+pub(crate) fn flags(subject: &super::Subject) -> String {
     match (subject.pid, &subject.device) {
         (Some(pid), _) if pid > 0 => format!(" -p {pid}"),
         (_, Some(device)) => format!(" -d {device}"),
@@ -86,13 +86,13 @@ pub(super) fn flags(subject: &super::Subject) -> String {
 }
 
 /// The scheduler that is chosen in `none [mq-deadline] kyber`.
-pub(super) fn chosen(setting: &str) -> Option<&str> {
+pub(crate) fn chosen(setting: &str) -> Option<&str> {
     setting.split_once('[')?.1.split_once(']').map(|(name, _)| name)
 }
 
 /// What names have in common, with a star for what differs: `/tmp/*/N.txt`. Runs of digits count as
 /// one thing where they differ.
-pub(super) fn pattern(names: &[&str]) -> Option<String> {
+pub(crate) fn pattern(names: &[&str]) -> Option<String> {
     let (first, rest) = names.split_first()?;
     if rest.is_empty() {
         return Some((*first).to_owned());

@@ -19,6 +19,7 @@ mod blktrace_defects;
 mod blktrace_live;
 mod cached;
 mod chains;
+mod diff;
 mod direct;
 mod files;
 mod guests;
@@ -52,6 +53,7 @@ fn main() {
         files::tests(),
         chains::tests(),
         blame::tests(),
+        diff::tests(),
         bad_captures::tests(),
         bad_input::tests(),
         bare::tests(),

@@ -79,6 +79,11 @@ pub const STAGES: Definition<StageRow> = Definition {
     ],
 };
 
+/// What the stage of a word is spent in; nothing for a word that is no stage.
+pub(crate) fn stage_place(word: &str) -> &'static str {
+    Interval::ALL.into_iter().find(|it| it.word() == word).map_or("", place)
+}
+
 fn place(interval: Interval) -> &'static str {
     match interval {
         Interval::Q2g => "tags, wbt",

@@ -1,0 +1,115 @@
+//! What speaks against a comparison, or is missing in one of the watches.
+
+use super::{Compared, LEAST_REQUESTS, Pair, Which};
+use crate::analysis::{Direction, Interval, Summary};
+use crate::diagnosis::words;
+
+/// The sentences.
+pub(super) fn doubts(compared: &Compared<'_>) -> Vec<String> {
+    let mut doubts = Vec::new();
+    for which in [Which::A, Which::B] {
+        let summary = compared.sides[which.index()].summary;
+        doubts.extend(of_side(summary).into_iter().map(|text| format!("{}: {text}", which.word())));
+    }
+    doubts.extend(missing(compared));
+    doubts.extend(too_few(compared));
+    let filters = compared.sides.map(|side| side.summary.environment.filter.as_str());
+    if filters[0] != filters[1] {
+        let said = filters.map(|filter| if filter.is_empty() { "everything" } else { filter });
+        doubts.push(format!("A keeps {}, B {}", said[0], said[1]));
+    }
+    doubts
+}
+
+fn of_side(summary: &Summary) -> Vec<String> {
+    let mut doubts = Vec::new();
+    for loss in &summary.losses.items {
+        doubts.push(format!("lost: {} {}", words::count(loss.count), loss.meaning));
+    }
+    if !summary.watch.finished {
+        doubts.push("the watch was cut off".to_owned());
+    }
+    for change in &summary.changed_settings {
+        let of = change.device.as_deref().unwrap_or("the machine");
+        doubts.push(format!(
+            "{} of {of} changed during the watch, from {} to {}",
+            change.setting, change.before, change.after
+        ));
+    }
+    for device in summary.devices.iter().filter(|it| it.stalled_ns.is_some()) {
+        let stalled = words::time(device.stalled_ns.unwrap_or(0) as f64);
+        doubts.push(format!("{} completed nothing in the last {stalled}", device.device));
+    }
+    doubts
+}
+
+/// A stream's name, and whether a watch has it.
+type Stream = (&'static str, fn(&Summary) -> bool);
+
+/// What one side has and the other does not, so that it is not compared.
+fn missing(compared: &Compared<'_>) -> Vec<String> {
+    let queueing: fn(&Summary) -> bool = |summary| {
+        let mut all = summary.devices.iter().flat_map(|device| &device.directions.0);
+        all.any(|it| it.intervals[Interval::Q2c].is_some())
+    };
+    let streams: [Stream; 3] = [
+        ("waits of threads", |it| it.ledger.is_some()),
+        ("processes", |it| !it.processes.is_absent()),
+        ("settings", |it| !it.environment.settings_start.is_empty()),
+    ];
+    let sides = compared.sides.map(|side| side.summary);
+    let mut lacking: [(&str, Vec<&str>); 3] =
+        [("neither", Vec::new()), ("A", Vec::new()), ("B", Vec::new())];
+    let timed = sides.iter().all(|it| it.watch.requests > 0);
+    let all = streams.into_iter().chain(timed.then_some(("times before the issue", queueing)));
+    for (what, has) in all {
+        match sides.map(has) {
+            [true, true] => {}
+            [false, false] => lacking[0].1.push(what),
+            [false, true] => lacking[1].1.push(what),
+            [true, false] => lacking[2].1.push(what),
+        }
+    }
+    let told = lacking.iter().filter(|(_, what)| !what.is_empty());
+    told.map(|(side, what)| {
+        let (in_it, what) = (if *side == "neither" { "in" } else { "not in" }, what.join(", "));
+        format!("{in_it} {side}, and not compared: {what}")
+    })
+    .collect()
+}
+
+/// Directions that one side has not enough of.
+fn too_few(compared: &Compared<'_>) -> Vec<String> {
+    let mut doubts = Vec::new();
+    if compared.pairs.is_empty() {
+        doubts.push("there is no device with requests in both".to_owned());
+    }
+    let alike = |pair: &Pair<'_>| pair.devices[0].device == pair.devices[1].device;
+    if !compared.chosen && compared.pairs.iter().any(|pair| !alike(pair)) {
+        doubts.push("no device is in both: the busiest of each are compared (-d A=B)".to_owned());
+    }
+    for pair in &compared.pairs {
+        for direction in [Direction::Read, Direction::Write, Direction::Flush] {
+            let counts = pair.devices.map(|it| it.directions[direction].requests);
+            let few = counts.iter().any(|count| *count < LEAST_REQUESTS);
+            if few && counts.iter().any(|count| *count >= LEAST_REQUESTS) {
+                let [a, b] = counts.map(words::count);
+                doubts.push(format!(
+                    "{a} against {b} {} requests of {}: at least {LEAST_REQUESTS} of each are \
+                     needed",
+                    direction.word(),
+                    both(&pair.names()),
+                ));
+            }
+        }
+    }
+    doubts
+}
+
+/// `sda`, or `sda and sdb`.
+pub(super) fn both(devices: &[String; 2]) -> String {
+    match devices[0] == devices[1] {
+        true => devices[0].clone(),
+        false => format!("{} and {}", devices[0], devices[1]),
+    }
+}

@@ -1,0 +1,195 @@
+//! What differs in the environment, and which stage or wait class each difference can explain.
+
+use super::times::{self, Group};
+use super::{Compared, Pair};
+use crate::analysis::Summary;
+use crate::analysis::summary::DeviceSummary;
+use crate::diagnosis::words;
+use crate::model::environment::Mount;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What each setting can change: the words of stages and wait classes. A name that ends in `*` stands for
+/// all that begin so. Sources: the kernel's Documentation/ABI/stable/sysfs-block,
+/// admin-guide/sysctl/vm and filesystems/ext4.
+const EFFECTS: &[(&str, &[&str])] = &[
+    ("queue/scheduler", &["g2i", "i2d", "g2d"]),
+    ("queue/nr_requests", &["q2g", "i2d", "tag"]),
+    ("queue/wbt_lat_usec", &["q2g", "wbt"]),
+    ("queue/nomerges", &["i2d", "d2c"]),
+    ("queue/max_*sectors_kb", &["i2d", "d2c"]),
+    ("queue/read_ahead_kb", &["d2c", "page_read", "page_fault"]),
+    ("queue/rotational", &["i2d", "d2c"]),
+    ("queue/write_cache", &["d2c", "fsync", "journal_commit"]),
+    ("queue/fua", &["d2c", "fsync", "journal_commit"]),
+    ("queue/rq_affinity", &["d2c", "run_queue"]),
+    ("queue/io_poll", &["d2c"]),
+    ("queue/logical_block_size", &["d2c"]),
+    ("queue/physical_block_size", &["d2c"]),
+    ("queue/chunk_sectors", &["d2c"]),
+    ("queue/dax", &["d2c", "page_read", "page_fault"]),
+    ("loop/dio", &["g2d", "d2c"]),
+    ("model", &["d2c"]),
+    ("stands on", &["d2c"]),
+    ("file behind it", &["d2c"]),
+    ("file system", &["journal_commit", "journal_space", "fsync", "fs_lock", "page_lock", "d2c"]),
+    ("mount options", &["journal_commit", "journal_space", "fsync", "fs_lock", "d2c"]),
+    ("vm/dirty_*", &["dirty_throttle", "fsync", "journal_commit", "page_lock", "reclaim"]),
+    ("vm/swappiness", &["swap", "reclaim", "page_read", "page_fault"]),
+    ("vm/min_free_kbytes", &["reclaim"]),
+    ("vm/vfs_cache_pressure", &["reclaim", "fs_lock"]),
+    ("vm/page-cluster", &["swap"]),
+    ("vm/laptop_mode", &["dirty_throttle", "fsync"]),
+    ("memory", &["reclaim", "swap", "page_read", "page_fault", "dirty_throttle"]),
+    ("CPUs", &["run_queue"]),
+];
+
+/// What makes no difference to speed, or says the same as another.
+const SILENT: &[&str] = &["removable", "queue/iostats", "queue/zoned"];
+
+/// One thing that differs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Difference {
+    /// The devices that it is about; `None` for the machine.
+    pub devices: Option<[String; 2]>,
+    /// What it is: a file below /proc/sys or /sys/block/DEVICE, or a few words.
+    pub name: String,
+    /// A's and B's; `None` where it is not there or not in the data.
+    pub values: [Option<String>; 2],
+    /// The stages and wait classes that it can change.
+    pub can_explain: Vec<&'static str>,
+    /// Whether it can change any of them: another kernel.
+    pub explains_all: bool,
+    /// Whether one that moved is among them.
+    pub explains: bool,
+}
+
+/// All that differs, the machine's first.
+pub(super) fn differences(compared: &Compared<'_>) -> Vec<Difference> {
+    let [a, b] = compared.sides.map(|side| side.summary);
+    let mut found = Found::default();
+    machine(a, b, &mut found);
+    for pair in &compared.pairs {
+        device(pair, &mut found);
+        mounts(pair, [a, b], &mut found);
+    }
+    found.all
+}
+
+#[derive(Default)]
+struct Found {
+    all: Vec<Difference>,
+}
+
+impl Found {
+    /// Notes what is not the same.
+    fn note(&mut self, devices: Option<&Pair<'_>>, name: &str, values: [Option<String>; 2]) {
+        let trimmed = |value: Option<String>| value.map(|it| it.trim().to_owned());
+        let values = values.map(trimmed).map(|it| it.filter(|text| !text.is_empty()));
+        if values[0] == values[1] || SILENT.contains(&name) {
+            return;
+        }
+        let fits = |(pattern, _): &&(&str, &[&'static str])| matches(pattern, name);
+        let can_explain = EFFECTS.iter().find(fits).map_or(Vec::new(), |(_, what)| what.to_vec());
+        self.all.push(Difference {
+            devices: devices.map(Pair::names),
+            name: name.to_owned(),
+            values,
+            can_explain,
+            explains_all: name == "kernel",
+            explains: false,
+        });
+    }
+
+    /// The same where a side without it does not know it: a capture has no settings.
+    fn note_known(&mut self, devices: Option<&Pair<'_>>, name: &str, values: [String; 2]) {
+        if values.iter().all(|value| !value.is_empty()) {
+            self.note(devices, name, values.map(Some));
+        }
+    }
+}
+
+fn matches(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        Some((begin, end)) => name.starts_with(begin) && name.ends_with(end),
+        None => pattern == name,
+    }
+}
+
+fn machine(a: &Summary, b: &Summary, found: &mut Found) {
+    let both = [&a.environment, &b.environment];
+    found.note_known(None, "kernel", both.map(|it| it.kernel.clone()));
+    found.note_known(None, "distribution", both.map(|it| it.distribution.clone()));
+    found.note_known(None, "architecture", both.map(|it| it.architecture.clone()));
+    let number = |value: u64| if value > 0 { value.to_string() } else { String::new() };
+    found.note_known(None, "CPUs", both.map(|it| number(u64::from(it.cpus))));
+    if both.iter().all(|it| it.memory_bytes > 0) {
+        found.note_known(None, "memory", both.map(|it| words::bytes(it.memory_bytes as f64)));
+    }
+    settings(None, both.map(|it| &it.settings_start), found);
+}
+
+/// Settings that differ; nothing where a side did not read any.
+fn settings(devices: Option<&Pair<'_>>, both: [&BTreeMap<String, String>; 2], found: &mut Found) {
+    if both.iter().any(|it| it.is_empty()) {
+        return;
+    }
+    let names: BTreeSet<&String> = both.iter().flat_map(|it| it.keys()).collect();
+    for name in names {
+        let chosen = |value: &String| words::chosen(value).unwrap_or(value).to_owned();
+        found.note(devices, name, both.map(|it| it.get(name).map(chosen)));
+    }
+}
+
+fn device(pair: &Pair<'_>, found: &mut Found) {
+    let devices = pair.devices;
+    settings(Some(pair), devices.map(|it| &it.settings), found);
+    if devices.iter().all(|it| !it.settings.is_empty()) {
+        found.note(Some(pair), "model", devices.map(|it| it.model.clone()));
+        let size = |it: &DeviceSummary| it.size_bytes.map(|size| words::bytes(size as f64));
+        found.note(Some(pair), "size", devices.map(size));
+        found.note(Some(pair), "stands on", devices.map(|it| Some(it.below.join(" "))));
+        let is_loop = devices.iter().all(|it| it.backing_file.is_some());
+        if !is_loop {
+            found.note(Some(pair), "file behind it", devices.map(|it| it.backing_file.clone()));
+        }
+    }
+}
+
+/// The mounted file systems of a device.
+fn mounted<'a>(summary: &'a Summary, device: &DeviceSummary) -> Vec<&'a Mount> {
+    let path = format!("/dev/{}", device.device);
+    let numbers = (device.major, device.minor);
+    let own = |it: &&Mount| (it.major, it.minor) == numbers || it.source.starts_with(&path);
+    summary.environment.mounts.iter().filter(own).collect()
+}
+
+fn mounts(pair: &Pair<'_>, sides: [&Summary; 2], found: &mut Found) {
+    let both = [0, 1].map(|at| mounted(sides[at], pair.devices[at]));
+    let [Some(a), Some(b)] = [both[0].first(), both[1].first()] else { return };
+    // Where both are mounted several times, what is mounted at the same place.
+    let same = both[0]
+        .iter()
+        .find_map(|it| both[1].iter().find(|other| other.path == it.path).map(|other| (it, other)));
+    let (a, b) = same.unwrap_or((a, b));
+    found.note(Some(pair), "file system", [a, b].map(|it| Some(it.kind.clone())));
+    let options = [a, b].map(|it| it.options.split(',').collect::<BTreeSet<&str>>());
+    let only =
+        |at: usize| -> Vec<&str> { options[at].difference(&options[1 - at]).copied().collect() };
+    found.note(Some(pair), "mount options", [0, 1].map(|at| Some(only(at).join(","))));
+}
+
+/// Sets what can explain a part that moved beside it, and first.
+pub(super) fn set_beside(differences: &mut [Difference], groups: &mut [Group]) {
+    let moved = |what: &[&'static str]| {
+        let parts = groups.iter().filter(|group| group.moved).flat_map(|group| &group.parts);
+        parts.filter(|part| part.moved).any(|part| what.contains(&part.what))
+    };
+    let any = groups.iter().any(|group| group.moved);
+    for difference in differences.iter_mut() {
+        difference.explains = moved(&difference.can_explain) || (difference.explains_all && any);
+    }
+    // What explains one stage says more than what may explain any.
+    differences.sort_by_key(|it| (!it.explains, it.explains_all));
+    times::set_beside(groups, differences);
+}

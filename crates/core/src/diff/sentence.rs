@@ -1,0 +1,176 @@
+//! The sentence that leads a comparison: the load, what takes longer where, and what differs beside it.
+
+use super::doubts::both;
+use super::environment::Difference;
+use super::load::{Alike, PairLoad};
+use super::times::{Group, Kind, Part};
+use super::{Compared, Verdict};
+use crate::diagnosis::words;
+
+/// Differences of the environment that it names.
+const NAMED: usize = 2;
+/// Medians that differ by less than this factor are alike; then it is the tail that differs.
+const ALIKE: f64 = 1.1;
+/// From this factor on the tails differ.
+const TAIL: f64 = 1.5;
+
+/// What is told about.
+pub(super) struct Told<'a> {
+    pub compared: &'a Compared<'a>,
+    pub loads: &'a [PairLoad],
+    pub times: &'a [Group],
+}
+
+impl Told<'_> {
+    /// The sentence.
+    pub fn sentence(&self, verdict: Verdict, environment: &[Difference]) -> String {
+        let (loads, times) = (self.loads, self.times);
+        match verdict {
+            Verdict::NotEnough => "not enough data to compare".to_owned(),
+            Verdict::Stalled => self.stalled(),
+            Verdict::LoadDiffers => {
+                let reasons = loads.iter().find(|it| it.alike == Alike::Different);
+                let reasons = reasons.map(|it| it.reasons.join("; ")).unwrap_or_default();
+                format!("the loads differ too much to compare times: {reasons}")
+            }
+            Verdict::Same => {
+                let text = opening(worst(loads), loads);
+                format!("{text}, and no stage takes longer in one than in the other")
+            }
+            Verdict::TailDiffers => slowest(loads, times),
+            Verdict::Moved => moved(loads, times, environment),
+        }
+    }
+
+    /// What completed before a device stalled says nothing of what waits there.
+    fn stalled(&self) -> String {
+        let Some((which, device)) = self.compared.stalled() else { return String::new() };
+        format!(
+            "{} completed nothing in the last {} of {} and did not stall in {}: the times of what \
+             completed are not what matters",
+            device.device,
+            words::time(device.stalled_ns.unwrap_or(0) as f64),
+            which.word(),
+            which.other().word(),
+        )
+    }
+}
+
+fn worst(loads: &[PairLoad]) -> Alike {
+    let comparable = loads.iter().map(|it| it.alike).filter(|alike| *alike != Alike::Different);
+    comparable.max().unwrap_or(Alike::Same)
+}
+
+/// The means are alike; the slowest requests are not.
+fn slowest(loads: &[PairLoad], times: &[Group]) -> String {
+    let found = times.iter().filter(|it| !it.incomparable).find_map(|it| Some((it, it.tail()?)));
+    let Some((group, part)) = found else { return String::new() };
+    let [a, b] = part.p999_ns.map(|it| it.unwrap_or(0) as f64);
+    // The mean may be the other's.
+    let part = Part { mean_ns: [a, b], ..part.clone() };
+    let (slow, fast) = if a > b { (a, b) } else { (b, a) };
+    format!(
+        "{} and the same mean time; the slowest differ: in {} 0.1 % take {} and more against {} for \
+         each {}",
+        opening(worst(loads), loads),
+        part.what.to_uppercase(),
+        words::time(slow),
+        words::time(fast),
+        of_what(group, &part),
+    )
+}
+
+/// `same load`, or `similar load (reads of 4.00 KiB against 6.00 KiB)`.
+fn opening(alike: Alike, loads: &[PairLoad]) -> String {
+    let reason = loads.iter().find(|it| it.alike == alike).and_then(|it| it.reasons.first());
+    match (alike, reason) {
+        (Alike::Same, _) | (_, None) => "same load".to_owned(),
+        (_, Some(reason)) => format!("similar load ({reason})"),
+    }
+}
+
+fn moved(loads: &[PairLoad], times: &[Group], environment: &[Difference]) -> String {
+    let first = times.iter().find(|group| group.moved);
+    let Some((group, part)) = first.and_then(|group| Some((group, group.foremost()?))) else {
+        return String::new();
+    };
+    let load = loads.iter().find(|it| it.devices == group.devices);
+    let alike = load.or(loads.first()).map_or(Alike::Same, |it| it.alike);
+    let mut text = format!(
+        "{}, {} more {} for each {}{}",
+        opening(alike, loads),
+        words::time(part.difference_ns.abs()),
+        place(part),
+        of_what(group, part),
+        tail(part),
+    );
+    let slower = part.slower();
+    let beside: Vec<String> = part
+        .beside
+        .iter()
+        .filter_map(|place| environment.get(*place))
+        .take(NAMED)
+        .map(|it| {
+            let value = |at: usize| it.values[at].as_deref().unwrap_or("none");
+            let name = it.name.strip_prefix("queue/").unwrap_or(&it.name);
+            format!("{name} {} against {}", value(slower.index()), value(slower.other().index()))
+        })
+        .collect();
+    if !beside.is_empty() {
+        text.push_str(": ");
+        text.push_str(&beside.join("; "));
+    } else if part.what == "d2c" {
+        text.push_str(
+            ": no setting differs that could explain it, so it is the device or what is behind it",
+        );
+    }
+    text
+}
+
+/// `in I2D (scheduler)`, or `of waits for the cgroup's limit`.
+fn place(part: &Part) -> String {
+    match part.kind {
+        Kind::Stage => format!("in {}", part.what.to_uppercase()),
+        Kind::Wait => format!("of {} waits", part.what),
+    }
+}
+
+/// `read of sda in B`; `read of sdb than of sda`.
+fn of_what(group: &Group, part: &Part) -> String {
+    let slower = part.slower();
+    let noun = group.direction.unwrap_or("request");
+    if group.devices[0] == group.devices[1] {
+        let of = if group.devices[0].is_empty() {
+            String::new()
+        } else {
+            format!(" of {}", group.devices[0])
+        };
+        return format!("{noun}{of} in {}", slower.word());
+    }
+    if group.direction.is_none() {
+        return format!("{noun} of {} in {}", both(&group.devices), slower.word());
+    }
+    let of = |at: usize| &group.devices[at];
+    format!("{noun} of {} than of {}", of(slower.index()), of(slower.other().index()))
+}
+
+/// Where half of the requests take as long, it is the slow ones that differ.
+fn tail(part: &Part) -> String {
+    let known = |pair: [Option<u64>; 2]| match pair {
+        [Some(a), Some(b)] if a > 0 && b > 0 => Some([a as f64, b as f64]),
+        _ => None,
+    };
+    let factor = |pair: [f64; 2]| (pair[0] / pair[1]).max(pair[1] / pair[0]);
+    let (Some(p50), Some(p999)) = (known(part.p50_ns), known(part.p999_ns)) else {
+        return String::new();
+    };
+    if factor(p50) > ALIKE || factor(p999) < TAIL {
+        return String::new();
+    }
+    let slower = part.slower();
+    format!(
+        ", in the tail (p99.9 {} against {}, half take as long)",
+        words::time(p999[slower.index()]),
+        words::time(p999[slower.other().index()]),
+    )
+}

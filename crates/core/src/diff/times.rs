@@ -1,0 +1,347 @@
+//! Time for each request, by stage and by what threads waited for before their requests were queued.
+
+use super::environment::Difference;
+use super::load::{Alike, PairLoad, is_enough};
+use super::{Compared, LEAST_REQUESTS, Pair, Which};
+use crate::analysis::patterns::WaitGroup;
+use crate::analysis::summary::{DirectionSummary, Stage};
+use crate::analysis::{ByDirection, Direction, Interval, Summary};
+use crate::model::WaitClass;
+use serde::Serialize;
+
+/// What a stage must differ by at least, as a share of the longer time of a request, to have moved.
+/// Chosen: two equal runs on a busy machine differ by a tenth.
+const MOVED: f64 = 0.15;
+/// And at least by this much, nanoseconds: below it, it is the clock's and the cache's noise.
+const LEAST_NS: f64 = 1_000.0;
+/// Where means are alike, the slowest differ from this factor of the p99.9 on, if it is at least so long,
+/// nanoseconds, and of so many requests. Chosen: the p99.9 of fewer is one request's.
+const TAIL: f64 = 3.0;
+const TAIL_NS: u64 = 1_000_000;
+const TAIL_REQUESTS: u64 = 1_000;
+/// From this share of the blocked time on threads are held back before they can ask the device.
+const HELD_BACK: f64 = 0.3;
+
+/// The stages that add up to a request's time.
+const STAGES: [Interval; 5] =
+    [Interval::Q2g, Interval::G2i, Interval::I2d, Interval::G2d, Interval::D2c];
+/// What holds a thread back before the device is asked, whatever the device does.
+const BEFORE: [WaitClass; 8] = [
+    WaitClass::CgroupThrottle,
+    WaitClass::DirtyThrottle,
+    WaitClass::Wbt,
+    WaitClass::Iocost,
+    WaitClass::Tag,
+    WaitClass::JournalSpace,
+    WaitClass::FsLock,
+    WaitClass::Reclaim,
+];
+/// Waits for requests that somebody else made: they grow with those requests' stages.
+const FOLLOWING: [WaitClass; 9] = [
+    WaitClass::DirtyThrottle,
+    WaitClass::JournalCommit,
+    WaitClass::JournalSpace,
+    WaitClass::PageLock,
+    WaitClass::PageRead,
+    WaitClass::PageFault,
+    WaitClass::Fsync,
+    WaitClass::FsLock,
+    WaitClass::Swap,
+];
+
+/// What kind of time it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A stage of requests.
+    Stage,
+    /// A class of waits, without what was spent on requests and for a CPU.
+    Wait,
+}
+
+/// The times of one pair of devices and direction, or of threads' waits.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Group {
+    /// The devices; empty for the waits of a whole watch.
+    pub devices: [String; 2],
+    /// The direction of its requests; `None` for waits.
+    pub direction: Option<&'static str>,
+    /// Requests that the means are of.
+    pub requests: [u64; 2],
+    /// The whole time, for each request.
+    pub whole: Part,
+    /// What it adds up from; what differs most first.
+    pub parts: Vec<Part>,
+    /// Whether any part moved, with loads alike enough to say so.
+    pub moved: bool,
+    /// Whether loads are too different for its times to be compared.
+    pub incomparable: bool,
+}
+
+/// A stage or a wait class.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Part {
+    /// Its word: `i2d`, `cgroup_throttle` …
+    pub what: &'static str,
+    /// What it is.
+    pub kind: Kind,
+    /// Its time for each request, nanoseconds.
+    pub mean_ns: [f64; 2],
+    /// What B takes more, nanoseconds; negative where it takes less.
+    pub difference_ns: f64,
+    /// How much of all that differs it is.
+    pub share: f64,
+    /// Half of the requests took at most this, nanoseconds.
+    pub p50_ns: [Option<u64>; 2],
+    /// 99 % took at most this, nanoseconds.
+    pub p99_ns: [Option<u64>; 2],
+    /// 99.9 % took at most this, nanoseconds.
+    pub p999_ns: [Option<u64>; 2],
+    /// The longest, nanoseconds.
+    pub max_ns: [Option<u64>; 2],
+    /// Whether it differs by more than equal watches do.
+    pub moved: bool,
+    /// Whether it only follows from a stage that moved the same way.
+    pub follows: bool,
+    /// What in the environment can explain it, as places in the list of differences.
+    pub beside: Vec<usize>,
+}
+
+impl Part {
+    fn new(what: &'static str, kind: Kind, mean_ns: [f64; 2]) -> Part {
+        Part {
+            what,
+            kind,
+            mean_ns,
+            difference_ns: mean_ns[1] - mean_ns[0],
+            share: 0.0,
+            p50_ns: [None; 2],
+            p99_ns: [None; 2],
+            p999_ns: [None; 2],
+            max_ns: [None; 2],
+            moved: false,
+            follows: false,
+            beside: Vec::new(),
+        }
+    }
+
+    fn of_stages(what: Interval, mean_ns: [f64; 2], stages: [Option<Stage>; 2]) -> Part {
+        let each = |of: fn(&Stage) -> u64| stages.map(|stage| stage.as_ref().map(of));
+        Part {
+            p50_ns: each(|stage| stage.p50_ns),
+            p99_ns: each(|stage| stage.p99_ns),
+            p999_ns: each(|stage| stage.p999_ns),
+            max_ns: each(|stage| stage.max_ns),
+            ..Part::new(what.word(), Kind::Stage, mean_ns)
+        }
+    }
+
+    /// The side that takes longer.
+    pub fn slower(&self) -> Which {
+        Which::larger(self.mean_ns)
+    }
+}
+
+impl Group {
+    /// The part that leads: the one that moved most and follows from no other.
+    pub fn foremost(&self) -> Option<&Part> {
+        self.parts.iter().find(|part| part.moved && !part.follows)
+    }
+
+    /// The stage whose slowest requests differ most, where means are alike.
+    pub fn tail(&self) -> Option<&Part> {
+        let enough = self.requests.iter().all(|count| *count >= TAIL_REQUESTS);
+        let factor = |part: &Part| match part.p999_ns {
+            [Some(a), Some(b)] if a.max(b) >= TAIL_NS => {
+                (a as f64 / b.max(1) as f64).max(b as f64 / a.max(1) as f64)
+            }
+            _ => 0.0,
+        };
+        let differ = self.parts.iter().filter(|part| enough && factor(part) >= TAIL);
+        // A stage that hardly takes any time has no say.
+        let slowest = |part: &&Part| part.p999_ns.iter().flatten().copied().max();
+        differ.max_by_key(slowest)
+    }
+
+    /// What its difference weighs: nanoseconds of requests a second.
+    fn weight(&self, seconds: [f64; 2]) -> f64 {
+        let rates = [0, 1].map(|at| self.requests[at] as f64 / seconds[at].max(1e-9));
+        if self.incomparable {
+            return 0.0;
+        }
+        let moved = self.parts.iter().filter(|part| part.moved && !part.follows);
+        let sum: f64 = moved.map(|part| part.difference_ns.abs()).sum();
+        sum * (rates[0] + rates[1]) / 2.0
+    }
+}
+
+/// Whether threads of a watch spend much of their blocked time on what comes before the device.
+pub(super) fn is_held_back(summary: &Summary) -> bool {
+    let Some(ledger) = &summary.ledger else { return false };
+    let before = BEFORE.map(WaitClass::word);
+    let rows = ledger.classes.iter().filter(|row| before.contains(&row.class));
+    rows.map(|row| row.time_share).sum::<f64>() >= HELD_BACK
+}
+
+/// The groups, what explains most first.
+pub(super) fn groups(compared: &Compared<'_>, loads: &[PairLoad]) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    for (pair, load) in compared.pairs.iter().zip(loads) {
+        for direction in Direction::ALL {
+            groups.extend(of_requests(pair, direction, load.alike));
+        }
+    }
+    groups.extend(of_waits(compared, loads));
+    let stages: f64 = groups
+        .iter()
+        .filter(|it| it.direction.is_some())
+        .flat_map(|it| &it.parts)
+        .filter(|part| part.moved)
+        .map(|part| part.difference_ns.signum())
+        .sum();
+    for part in groups.iter_mut().filter(|it| it.direction.is_none()).flat_map(|it| &mut it.parts) {
+        let follows = FOLLOWING.iter().any(|class| class.word() == part.what);
+        part.follows = follows && part.difference_ns * stages > 0.0;
+    }
+    for group in &mut groups {
+        group.moved = !group.incomparable && group.foremost().is_some();
+    }
+    let seconds = compared.sides.map(|side| side.summary.watch.duration_ns as f64 / 1e9);
+    let weight = |group: &Group| (group.moved, group.weight(seconds));
+    groups.sort_by(|a, b| {
+        let (a, b) = (weight(a), weight(b));
+        b.0.cmp(&a.0).then(b.1.total_cmp(&a.1))
+    });
+    share_out(&mut groups, seconds);
+    groups
+}
+
+/// Gives each part that moved its share of all that did.
+fn share_out(groups: &mut [Group], seconds: [f64; 2]) {
+    let all: f64 = groups.iter().map(|group| group.weight(seconds)).sum();
+    for group in groups {
+        let weight = group.weight(seconds);
+        let moved = |part: &Part| part.moved && !part.follows;
+        let own: f64 =
+            group.parts.iter().filter(|it| moved(it)).map(|it| it.difference_ns.abs()).sum();
+        for part in group.parts.iter_mut().filter(|part| part.moved && !part.follows) {
+            part.share = part.difference_ns.abs() / own.max(1e-9) * weight / all.max(1e-9);
+        }
+    }
+}
+
+fn of_requests(pair: &Pair<'_>, direction: Direction, alike: Alike) -> Option<Group> {
+    if !is_enough(pair, direction) {
+        return None;
+    }
+    let both: [&DirectionSummary; 2] = pair.devices.map(|device| &device.directions[direction]);
+    // Captures of the issue alone know no queueing; what both know is compared.
+    let has = |at: Interval| both.iter().all(|it| it.intervals[at].is_some());
+    let whole_at = if has(Interval::Q2c) { Interval::Q2c } else { Interval::D2c };
+    let wholes = both.map(|it| it.intervals[whole_at]);
+    let [Some(a), Some(b)] = wholes else { return None };
+    if a.requests.min(b.requests) < LEAST_REQUESTS {
+        return None;
+    }
+    let count = [a.requests, b.requests];
+    let whole = Part::of_stages(whole_at, [a.mean_ns, b.mean_ns], wholes);
+    let parts = if whole_at == Interval::D2c {
+        vec![whole.clone()]
+    } else {
+        STAGES.iter().filter_map(|at| stage(&both, *at, count)).collect()
+    };
+    let names = (pair.names(), Some(direction.word()));
+    Some(group(names, count, whole, parts, alike == Alike::Different))
+}
+
+/// A stage for each request, also of those that do not have it: with `none` nothing is inserted.
+fn stage(both: &[&DirectionSummary; 2], at: Interval, count: [u64; 2]) -> Option<Part> {
+    let stages = both.map(|it| it.intervals[at]);
+    if stages.iter().all(Option::is_none) {
+        return None;
+    }
+    let sum = stages.map(|stage| stage.map_or(0, |it| it.sum_ns) as f64);
+    let mean = [0, 1].map(|side| sum[side] / count[side].max(1) as f64);
+    Some(Part::of_stages(at, mean, stages))
+}
+
+/// Waits of programs' threads, but for what they spent on requests, for each request.
+fn of_waits(compared: &Compared<'_>, loads: &[PairLoad]) -> Option<Group> {
+    let [a, b] = compared.sides.map(|side| side.summary);
+    a.ledger.as_ref().and(b.ledger.as_ref())?;
+    let devices: [Vec<&str>; 2] = [0, 1].map(|at| {
+        let names = compared.pairs.iter().map(|pair| pair.devices[at].device.as_str());
+        names.collect()
+    });
+    let all = |at: usize| !compared.chosen || compared.sides[at].summary.devices.len() == 1;
+    let fits = |at: usize, group: &WaitGroup| {
+        all(at) || group.device.as_deref().is_some_and(|device| devices[at].contains(&device))
+    };
+    let requests = [0, 1].map(|at| {
+        let own = compared.pairs.iter().map(|pair| &pair.devices[at].directions);
+        own.map(count).sum::<u64>()
+    });
+    if requests.iter().any(|count| *count < LEAST_REQUESTS) {
+        return None;
+    }
+    let time = |at: usize, class: WaitClass| {
+        let groups = compared.sides[at].summary.patterns.waits.iter().filter(|it| fits(at, it));
+        groups.map(|group| of_class(group, class)).sum::<u64>() as f64 / requests[at] as f64
+    };
+    let own = WaitClass::ALL
+        .iter()
+        .filter(|class| !matches!(class, WaitClass::Device | WaitClass::Queue));
+    let parts: Vec<Part> = own
+        .map(|class| Part::new(class.word(), Kind::Wait, [time(0, *class), time(1, *class)]))
+        .filter(|part| part.mean_ns.iter().any(|mean| *mean > 0.0))
+        .collect();
+    if parts.is_empty() {
+        return None;
+    }
+    // What it is compared with is all that a thread waits for a request.
+    let whole = [0, 1].map(|at| WaitClass::ALL.iter().map(|class| time(at, *class)).sum::<f64>());
+    let whole = Part::new("blocked", Kind::Wait, whole);
+    let names = if compared.chosen { compared.pairs[0].names() } else { Default::default() };
+    let different = loads.iter().all(|load| load.alike == Alike::Different);
+    Some(group((names, None), requests, whole, parts, different))
+}
+
+fn count(directions: &ByDirection<DirectionSummary>) -> u64 {
+    directions.0.iter().map(|it| it.requests).sum()
+}
+
+/// The part of a group of waits that is of `class`, nanoseconds.
+fn of_class(group: &WaitGroup, class: WaitClass) -> u64 {
+    let own = if group.class == class { group.class_ns() } else { 0 };
+    own + match class {
+        WaitClass::Device => group.device_ns,
+        WaitClass::Queue => group.queue_ns,
+        WaitClass::RunQueue => group.run_queue_ns,
+        _ => 0,
+    }
+}
+
+fn group(
+    (devices, direction): ([String; 2], Option<&'static str>),
+    requests: [u64; 2],
+    whole: Part,
+    mut parts: Vec<Part>,
+    incomparable: bool,
+) -> Group {
+    let longer = whole.mean_ns[0].max(whole.mean_ns[1]);
+    for part in &mut parts {
+        let distance = part.difference_ns.abs();
+        part.moved = distance >= LEAST_NS && distance >= MOVED * longer;
+    }
+    parts.sort_by(|a, b| b.difference_ns.abs().total_cmp(&a.difference_ns.abs()));
+    Group { devices, direction, requests, whole, parts, moved: false, incomparable }
+}
+
+/// Sets the differences of the environment that can explain it beside each part that moved.
+pub(super) fn set_beside(groups: &mut [Group], differences: &[Difference]) {
+    for part in groups.iter_mut().flat_map(|group| &mut group.parts).filter(|part| part.moved) {
+        let explains = |it: &Difference| it.can_explain.contains(&part.what) || it.explains_all;
+        let places = differences.iter().enumerate().filter(|(_, it)| explains(it));
+        part.beside = places.map(|(place, _)| place).collect();
+    }
+}

@@ -1,0 +1,90 @@
+//! `iowhy diff` of two watches of the same load on one device: with and without a limit below it, and
+//! under another scheduler.
+
+use crate::support::{finish, iowhy, said, trial, watch};
+use iowhy_labs::Result;
+use iowhy_labs::devices::{Backing, BlockDevice, Cgroup, FileSystem, Kind, Limit, LoopDevice};
+use iowhy_labs::error::Context;
+use iowhy_labs::fio::{Access, Engine, Job};
+use iowhy_labs::scratch::Scratch;
+use libtest_mimic::Trial;
+use serde_json::Value;
+use std::path::Path;
+
+const MIB: u64 = 1 << 20;
+
+pub fn tests() -> Vec<Trial> {
+    vec![
+        trial("diff::a_limit_below_the_device", limited),
+        trial("diff::another_scheduler_is_listed", another_scheduler),
+    ]
+}
+
+/// Random reads, four at a time.
+fn job(device: &LoopDevice) -> Job {
+    let job = Job::new(device.path(), Engine::Libaio, Access::RandomRead, 4096);
+    job.direct().timed(4).with("iodepth", "4")
+}
+
+fn compared(a: &Path, b: &Path) -> Result<Value> {
+    let mut diff = iowhy(["diff", "--json"])?;
+    diff.args([a, b]);
+    let result = finish(diff)?;
+    assert!(result.status.success(), "{}", said(&result));
+    Ok(serde_json::from_slice(&result.stdout).expect("a comparison is JSON"))
+}
+
+/// A loop device over a file system whose own device may do 400 reads a second: the device's time.
+fn limited() -> Result<()> {
+    let scratch = Scratch::new()?;
+    let lower = LoopDevice::new(&scratch, Backing::Tmpfs, 256 * MIB)?;
+    let cgroup = Cgroup::block(&scratch)?;
+    let below = FileSystem::new(&scratch, lower, Kind::Ext4)?;
+    let upper = LoopDevice::inside(&scratch, below.path(), 64 * MIB)?;
+    // What was never written is not read from the device below.
+    let fill = Job::new(upper.path(), Engine::Psync, Access::Write, MIB).direct();
+    fill.run(&scratch.fresh("fio.json"))?;
+    let command = job(&upper).command(&scratch.fresh("fio.json"))?;
+    let (fast, slow) = (scratch.fresh("fast"), scratch.fresh("slow"));
+    watch(&upper, &fast, &cgroup.inside(&command))?;
+    cgroup.limit(below.device(), Limit::ReadIops(400))?;
+    watch(&upper, &slow, &cgroup.inside(&command))?;
+    let found = compared(&fast, &slow)?;
+    assert_eq!(found["verdict"], "moved", "{found:#}");
+    let first = &found["times"][0];
+    assert_eq!(first["direction"], "read", "{found:#}");
+    assert_eq!(first["parts"][0]["what"], "d2c", "{found:#}");
+    // Four in flight at 400 a second take 10 ms each.
+    let more = first["parts"][0]["difference_ns"].as_f64().unwrap_or_default();
+    assert!((5e6..20e6).contains(&more), "{more} ns more");
+    let sentence = found["sentence"].as_str().unwrap_or_default();
+    assert!(sentence.contains("more in D2C for each read of"), "{sentence}");
+    // A recording does not differ from itself.
+    assert_eq!(compared(&slow, &slow)?["verdict"], "same");
+    Ok(())
+}
+
+fn another_scheduler() -> Result<()> {
+    let scratch = Scratch::new()?;
+    let device = LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?;
+    let setting = format!("/sys/block/{}/queue/scheduler", device.name());
+    let mut outputs = Vec::new();
+    for scheduler in ["none", "mq-deadline"] {
+        std::fs::write(&setting, scheduler).context(|| format!("set {scheduler}"))?;
+        let output = scratch.fresh(scheduler);
+        watch(&device, &output, &job(&device).command(&scratch.fresh("fio.json"))?)?;
+        outputs.push(output);
+    }
+    let found = compared(&outputs[0], &outputs[1])?;
+    let listed = found["environment"].as_array().expect("a list of differences");
+    let scheduler = listed.iter().find(|it| it["name"] == "queue/scheduler");
+    let values = scheduler.map(|it| (&it["values"][0], &it["values"][1]));
+    assert_eq!(values, Some((&Value::from("none"), &Value::from("mq-deadline"))), "{found:#}");
+    // With `none` nothing is inserted: the stages say so, whatever the time.
+    let read = found["times"].as_array().into_iter().flatten().find(|it| it["direction"] == "read");
+    let parts = read.and_then(|it| it["parts"].as_array()).expect("reads are compared");
+    let inserted = parts.iter().find(|part| part["what"] == "i2d").expect("I2D is there");
+    assert_eq!(inserted["mean_ns"][0], 0.0, "{inserted}");
+    assert!(inserted["mean_ns"][1].as_f64() > Some(0.0), "{inserted}");
+    Ok(())
+}
