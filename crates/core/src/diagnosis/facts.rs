@@ -10,9 +10,10 @@ use crate::analysis::{Direction, Interval};
 use crate::model::{Origin, WaitClass};
 
 pub mod calls;
+pub mod over_time;
 pub mod shape;
 
-pub use shape::Period;
+pub use over_time::OverTime;
 
 /// From which share of requests without a record on figures are too low to be sure of.
 const LOSSY: f64 = 0.05;
@@ -22,6 +23,7 @@ const LOSSY: f64 = 0.05;
 pub struct Facts<'a> {
     summary: &'a Summary,
     blocked_ns: u64,
+    over_time: OverTime,
 }
 
 /// Some of the waits.
@@ -81,7 +83,7 @@ impl<'a> Facts<'a> {
     /// The facts of a summary.
     pub fn new(summary: &'a Summary) -> Facts<'a> {
         let blocked_ns = summary.ledger.as_ref().map_or(0, |ledger| ledger.blocked_ns);
-        Facts { summary, blocked_ns }
+        Facts { summary, blocked_ns, over_time: over_time::over_time(summary) }
     }
 
     /// The summary itself.
@@ -224,9 +226,14 @@ impl<'a> Facts<'a> {
         device.processes.iter().find(|row| fits(row))
     }
 
-    /// Bursts of a device that come at regular intervals.
-    pub fn bursts(&self, device: &str) -> Option<Period> {
-        shape::bursts(&self.patterns(device)?.timeline)
+    /// What the watch shows over time.
+    pub fn over_time(&self) -> &OverTime {
+        &self.over_time
+    }
+
+    /// Who comes back in bursts on a device, and moves most of its bytes.
+    pub fn burst(&self, device: &str) -> Option<&over_time::Burst> {
+        self.over_time.bursts.iter().find(|burst| burst.device == device)
     }
 }
 

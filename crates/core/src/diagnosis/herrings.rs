@@ -24,17 +24,17 @@ pub(super) fn red_herrings(facts: &Facts<'_>, findings: &[Finding]) -> Vec<Strin
         let share = waited.time_ns as f64 / facts.blocked_ns().max(1) as f64;
         let requests: u64 = device.directions.0.iter().map(|it| it.requests).sum();
         let of_all = requests as f64 / facts.summary().watch.requests.max(1) as f64;
-        let burst = facts.bursts(&device.device);
         if share >= INNOCENT || facts.blocked_ns() == 0 {
             continue;
         }
         let Some(owner) = device.processes.first() else { continue };
         let name = words::process(&owner.subject.process, owner.subject.pid, None);
-        if let Some(period) = burst {
+        if let Some(burst) = facts.burst(&device.device) {
             sentences.push(format!(
-                "{name} does bursts of I/O on {} every {}; they explain {} of the waits",
+                "{} does bursts of I/O on {} every {}; they explain {} of the waits",
+                words::process(&burst.process, burst.pid, None),
                 device.device,
-                words::time(period.period_ns as f64),
+                words::time(burst.period_ns as f64),
                 words::percent(share),
             ));
         } else if of_all >= SUSPICIOUS {

@@ -22,10 +22,10 @@ pub mod rule;
 pub mod rules;
 #[cfg(test)]
 mod tests;
-mod words;
+pub(crate) mod words;
 
 use crate::analysis::Summary;
-use facts::Facts;
+use facts::{Facts, OverTime};
 use rule::Verdict;
 use serde::Serialize;
 
@@ -45,6 +45,8 @@ pub struct Diagnosis {
     pub doubt: Option<String>,
     /// How many causes were judged and are not there.
     pub clear: usize,
+    /// What the watch shows over time.
+    pub over_time: OverTime,
 }
 
 /// A cause that could not be judged.
@@ -78,6 +80,7 @@ pub fn diagnose(summary: &Summary) -> Diagnosis {
         }
     }
     diagnosis.findings = rank::rank(std::mem::take(&mut diagnosis.findings));
+    diagnosis.over_time = facts.over_time().clone();
     diagnosis.red_herrings = herrings::red_herrings(&facts, &diagnosis.findings);
     diagnosis
 }

@@ -97,3 +97,13 @@ fn findings_keep_their_contract() {
         assert!(evidence["command"].as_str().unwrap().len() > 5);
     }
 }
+
+#[test]
+fn what_changes_over_time_is_there() {
+    let report = parsed(&scenes::slowing());
+    let over_time = &report["over_time"];
+    assert_eq!(over_time["changes"][0]["kind"], "slower");
+    assert_eq!(over_time["changes"][0]["after"]["flat_at"], 100.0);
+    assert_eq!(over_time["bursts"][0]["process"], "cadvisor");
+    assert!(over_time["not_enough"].as_array().unwrap().is_empty());
+}

@@ -293,3 +293,64 @@ pub fn chained() -> Script {
     script.wait((1, "db"), WaitClass::Fsync, 300 * MS, 280 * MS, 0);
     script
 }
+
+/// A database's reads of a disk without a scheduler.
+pub fn tuned() -> Script {
+    database("[none] mq-deadline", 0, 9_000)
+}
+
+/// The same after an update of the kernel, which gave the disk a scheduler.
+pub fn untuned() -> Script {
+    let mut script = database("none [mq-deadline]", 6_900 * US, 1_250);
+    script.environment.kernel = "6.1.0".into();
+    script
+}
+
+/// Eight reads at a time, each with `i2d` in the scheduler.
+fn database(scheduler: &str, i2d: u64, count: u64) -> Script {
+    let mut script = Script::new(10);
+    script.environment.devices = vec![disk("sda", scheduler, "Elastic Block Store")];
+    script.environment.settings_start = settings(&[("vm/dirty_ratio", "20")]);
+    let mut dice = dice();
+    for index in 0..count {
+        let at = (index / 8 * 8 * 10 * S / (count + 8)) as i64;
+        let d2c = 1_000 * US + dice.below(200 * US);
+        let read = script.read("sda", 8192).by(812, "postgres").at(at);
+        let read = read.sector(dice.below(1 << 26) * 16).file("/var/lib/postgresql/base/24601");
+        match i2d {
+            0 => read.direct(300, 700, d2c).add(),
+            _ => read.scheduled(300, 700, i2d + dice.below(100 * US), d2c).add(),
+        };
+    }
+    let blocked = 78 * S;
+    script.wait((812, "postgres"), WaitClass::Device, blocked, blocked, 0);
+    script
+}
+
+/// A volume that becomes slow after six seconds, and a monitor that comes back every two.
+pub fn slowing() -> Script {
+    let mut script = Script::new(10);
+    let mut dice = dice();
+    let mut at = 0;
+    while at < 9_990 * MS {
+        let slow = at >= 6 * S;
+        let (gap, d2c) = if slow { (10 * MS, 38 * MS) } else { (2 * MS, 7 * MS) };
+        let read = script.read("sda", 16_384).by(812, "postgres").at(at as i64);
+        let read = read.sector(dice.below(1 << 26) * 32).file("/var/lib/postgresql/base/24601");
+        read.direct(300, 700, d2c + dice.below(MS)).add();
+        at += gap;
+    }
+    for burst in 0..5 {
+        for part in 0..8 {
+            let at = burst * 2 * S + 150 * MS + part * 9 * MS;
+            let write = script.write("sdb", 1 << 19).by(42, "cadvisor").at(at as i64);
+            write
+                .sector((burst * 8 + part) << 10)
+                .file("/var/lib/cadvisor.db")
+                .direct(300, 700, 5 * MS)
+                .add();
+        }
+    }
+    script.wait((812, "postgres"), WaitClass::Device, 30 * S, 30 * S, 0);
+    script
+}

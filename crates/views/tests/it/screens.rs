@@ -9,7 +9,7 @@ use iowhy_views::style::Style;
 use iowhy_views::{escape, reference, text};
 use std::path::PathBuf;
 
-fn compare(path: &str, found: &str) {
+pub fn compare(path: &str, found: &str) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(path);
     if std::env::var_os("IOWHY_BLESS").is_some() {
         std::fs::write(&path, found).unwrap();
@@ -69,6 +69,12 @@ fn threads_behind_one_writer() {
     compare("tests/it/screens/chains-80.txt", &found);
     let nothing = text::chains(&Script::new(10).summary(), &Style::plain(40));
     assert!(nothing.lines().all(|line| escape::width(line) <= 40), "{nothing}");
+}
+
+#[test]
+fn a_disk_that_becomes_slow() {
+    screen("slowing-80", &scenes::slowing(), Style::plain(80));
+    screen("slowing-40", &scenes::slowing(), Style::plain(40));
 }
 
 #[test]

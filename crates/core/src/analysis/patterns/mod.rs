@@ -4,11 +4,13 @@
 //! |---|---|
 //! | [`waiting`] | waits by process, class, device and system call; by kernel functions |
 //! | [`timeline`] | a device's rate and latency over the watch, in bins |
+//! | [`owners`] | who moved its bytes over the watch |
 //! | [`access`] | what the addresses of a device's requests tell: read again, split, scattered |
 //!
 //! What does not belong here: saying that any of it is bad (see [`crate::diagnosis`]).
 
 pub mod access;
+pub mod owners;
 pub mod timeline;
 pub mod waiting;
 
@@ -17,6 +19,7 @@ use super::stacks::Stacks;
 use crate::model::{Names, Request, RequestPart, Wait};
 
 pub use access::{Access, FilePattern};
+pub use owners::OwnerTimeline;
 pub use timeline::{Bin, Timeline};
 pub use waiting::{WaitGroup, WaitStack};
 
@@ -38,6 +41,8 @@ pub struct DevicePatterns {
     pub device: String,
     /// Over time.
     pub timeline: Timeline,
+    /// Who moved its bytes, in the bins of `timeline`; most bytes first.
+    pub owners: Vec<OwnerTimeline>,
     /// By address.
     pub access: Access,
 }
@@ -77,7 +82,7 @@ impl Tally {
         let Some(device) = self.devices.get_mut(slot) else { return };
         device.access.add(request, parts, life);
         if life.stand != Stand::Open {
-            device.timeline.add(request, life, start_ns);
+            device.timeline.add(request, parts, life, start_ns);
         }
     }
 
@@ -89,10 +94,14 @@ impl Tally {
         end_ns: u64,
         device: impl Fn(usize) -> String,
     ) -> Patterns {
-        let devices = self.devices.iter().enumerate().map(|(slot, tally)| DevicePatterns {
-            device: device(slot),
-            timeline: tally.timeline.finish(end_ns),
-            access: tally.access.finish(names),
+        let devices = self.devices.iter().enumerate().map(|(slot, tally)| {
+            let timeline = tally.timeline.finish(end_ns);
+            DevicePatterns {
+                device: device(slot),
+                owners: tally.timeline.owners(timeline.bins.len(), names),
+                timeline,
+                access: tally.access.finish(names),
+            }
         });
         let (waits, wait_stacks) = self.waits.finish(names, stacks);
         Patterns { devices: devices.collect(), waits, wait_stacks }

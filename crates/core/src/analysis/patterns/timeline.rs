@@ -1,9 +1,10 @@
 //! A device over the watch: what it did in each bin of time.
 
+use super::owners::{self, OwnerTimeline};
 use crate::analysis::Direction;
 use crate::analysis::axes::Interval;
 use crate::analysis::life::Life;
-use crate::model::{Origin, Request};
+use crate::model::{Names, Origin, Request, RequestPart};
 
 /// How long a bin is at first, nanoseconds: twenty bins in the shortest period that a watch can claim.
 const BIN_NS: u64 = 100_000_000;
@@ -80,11 +81,12 @@ pub(super) struct Tally {
     origin_ns: u64,
     bin_ns: u64,
     bins: Vec<Bin>,
+    owners: owners::Tally,
 }
 
 impl Tally {
     #[inline]
-    pub fn add(&mut self, request: &Request, life: &Life, start_ns: u64) {
+    pub fn add(&mut self, request: &Request, parts: &[RequestPart], life: &Life, start_ns: u64) {
         if self.bin_ns == 0 {
             self.bin_ns = BIN_NS;
             self.origin_ns = if start_ns > 0 { start_ns } else { life.queued_ns };
@@ -97,6 +99,7 @@ impl Tally {
         if self.bins.len() <= at {
             self.bins.resize(at + 1, Bin::default());
         }
+        self.owners.add(at, request, parts);
         let Some(bin) = self.bins.get_mut(at) else { return };
         let whole = life.whole_ns.unwrap_or(0);
         let d2c = life.intervals[Interval::D2c].unwrap_or(whole);
@@ -124,6 +127,7 @@ impl Tally {
             sum
         });
         self.bins = merged.collect();
+        self.owners.halve();
     }
 
     pub fn finish(&self, end_ns: u64) -> Timeline {
@@ -132,6 +136,11 @@ impl Tally {
         let mut bins = self.bins.clone();
         bins.resize(full.min(BINS), Bin::default());
         Timeline { bin_ns: self.bin_ns, bins }
+    }
+
+    /// Who moved the bytes of the `bins` bins of the result.
+    pub fn owners(&self, bins: usize, names: &Names) -> Vec<OwnerTimeline> {
+        self.owners.finish(bins, names)
     }
 }
 

@@ -6,8 +6,9 @@ use crate::analysis::patterns::{Bin, Timeline};
 const PERIODS: usize = 3;
 /// A bin is in a burst from this multiple of the mean on.
 const BURST: f64 = 2.0;
-/// Distances between bursts may differ by this share of their mean.
-const REGULAR: f64 = 0.35;
+/// Distances between bursts may differ by this share of their mean: of four bursts at random one set in
+/// twenty-four is as even by chance.
+const REGULAR: f64 = 0.25;
 
 /// Bursts at regular intervals.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -20,44 +21,52 @@ pub struct Period {
     pub share: f64,
 }
 
-/// Bursts of a timeline that come at regular intervals, at least three.
-pub fn bursts(timeline: &Timeline) -> Option<Period> {
-    let bytes: Vec<f64> = timeline.bins.iter().map(|bin| bin.bytes as f64).collect();
-    let sum: f64 = bytes.iter().sum();
-    let mean = sum / bytes.len().max(1) as f64;
-    if mean <= 0.0 {
-        return None;
-    }
-    let mut starts = Vec::new();
-    let mut inside = 0.0;
-    for (at, amount) in bytes.iter().enumerate() {
-        if *amount < BURST * mean {
-            continue;
-        }
-        inside += amount;
-        // A gap of one bin does not end a burst.
-        let begins = starts.last().is_none_or(|(_, last)| at > last + 2);
-        if begins {
-            starts.push((at, at));
-        } else if let Some(last) = starts.last_mut() {
-            last.1 = at;
-        }
-    }
-    regular(timeline, &starts, inside / sum)
+/// What bytes over time look like.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Rhythm {
+    /// Bursts at regular intervals, at least three of these.
+    Periodic(Period),
+    /// Two or three bursts with calm between them: fewer periods than a claim needs.
+    TooFew(usize),
+    /// Anything else.
+    None,
 }
 
-fn regular(timeline: &Timeline, starts: &[(usize, usize)], share: f64) -> Option<Period> {
-    let gaps: Vec<f64> = starts.windows(2).map(|pair| (pair[1].0 - pair[0].0) as f64).collect();
-    if gaps.len() < PERIODS || share < 0.5 {
-        return None;
+/// The rhythm of bytes in bins of `bin_ns`.
+pub fn rhythm(bytes: &[u64], bin_ns: u64) -> Rhythm {
+    let sum: f64 = bytes.iter().map(|amount| *amount as f64).sum();
+    let mean = sum / bytes.len().max(1) as f64;
+    if mean <= 0.0 {
+        return Rhythm::None;
     }
-    let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+    let mut starts: Vec<(usize, usize)> = Vec::new();
+    let mut inside = 0.0;
+    for (at, amount) in bytes.iter().enumerate() {
+        if (*amount as f64) < BURST * mean {
+            continue;
+        }
+        inside += *amount as f64;
+        // A gap of one bin does not end a burst.
+        match starts.last_mut() {
+            Some(last) if at <= last.1 + 2 => last.1 = at,
+            _ => starts.push((at, at)),
+        }
+    }
+    regular(bin_ns, &starts, inside / sum)
+}
+
+fn regular(bin_ns: u64, starts: &[(usize, usize)], share: f64) -> Rhythm {
+    let gaps: Vec<f64> = starts.windows(2).map(|pair| (pair[1].0 - pair[0].0) as f64).collect();
+    let mean = gaps.iter().sum::<f64>() / gaps.len().max(1) as f64;
     let even = gaps.iter().all(|gap| (gap - mean).abs() <= REGULAR * mean + 1.0);
-    even.then_some(Period {
-        period_ns: (mean * timeline.bin_ns as f64) as u64,
-        bursts: starts.len(),
-        share,
-    })
+    if gaps.is_empty() || share < 0.5 || !even {
+        return Rhythm::None;
+    }
+    if gaps.len() < PERIODS {
+        return Rhythm::TooFew(starts.len());
+    }
+    let period_ns = (mean * bin_ns as f64) as u64;
+    Rhythm::Periodic(Period { period_ns, bursts: starts.len(), share })
 }
 
 /// Two levels of a rate, and when the one became the other.
@@ -130,19 +139,21 @@ pub fn is_round(value: f64, tolerance: f64) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn timeline(bytes: impl IntoIterator<Item = u64>) -> Timeline {
-        let bins = bytes.into_iter().map(|bytes| Bin { bytes, requests: 1, ..Bin::default() });
-        Timeline { bin_ns: 100_000_000, bins: bins.collect() }
-    }
+    const BIN_NS: u64 = 100_000_000;
 
     #[test]
     fn three_periods_are_needed() {
-        let waves =
-            |count: usize| timeline((0..count * 20).map(|at| if at % 20 < 3 { 1000 } else { 1 }));
-        assert_eq!(bursts(&waves(5)).unwrap().period_ns, 2_000_000_000);
-        assert_eq!(bursts(&waves(3)), None);
-        assert_eq!(bursts(&timeline([5; 100])), None);
-        assert_eq!(bursts(&timeline([])), None);
+        let waves = |count: usize| -> Vec<u64> {
+            (0..count * 20).map(|at| if at % 20 < 3 { 1000 } else { 1 }).collect()
+        };
+        let found = rhythm(&waves(5), BIN_NS);
+        assert!(
+            matches!(found, Rhythm::Periodic(it) if it.period_ns == 2_000_000_000),
+            "{found:?}"
+        );
+        assert_eq!(rhythm(&waves(3), BIN_NS), Rhythm::TooFew(3));
+        assert_eq!(rhythm(&[5; 100], BIN_NS), Rhythm::None);
+        assert_eq!(rhythm(&[], BIN_NS), Rhythm::None);
     }
 
     #[test]

@@ -1,0 +1,149 @@
+//! Who moved a device's bytes over the watch: the few programs that moved most, in the bins of the
+//! device's timeline.
+//!
+//! What does not belong here: exact sums (see `attribution`).
+
+use crate::analysis::attribution::{Part, Reason, owner};
+use crate::model::{Name, Names, Request, RequestPart};
+
+/// Programs that are followed on each device.
+const OWNERS: usize = 8;
+
+/// What one program moved over the watch.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct OwnerTimeline {
+    /// Its name.
+    pub process: String,
+    /// Its number, where it was one process all the time.
+    pub pid: Option<u32>,
+    /// The file with most of its bytes, where one has most of them.
+    pub file: Option<String>,
+    /// Bytes in each bin of the device's timeline, at least: of a program that was followed only later
+    /// the earlier ones are missing.
+    pub bytes: Vec<u64>,
+}
+
+/// One program, so far.
+#[derive(Clone, Debug)]
+struct Track {
+    name: Name,
+    pid: Option<u32>,
+    /// Bytes until it has to give place to another (Misra and Gries' count).
+    credit: u64,
+    /// The file with the majority of its bytes, if one has it (Boyer and Moore's vote).
+    file: Option<Name>,
+    votes: u64,
+    bins: Vec<u64>,
+}
+
+/// Adds up requests as they come.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tally {
+    tracks: Vec<Track>,
+    latest: usize,
+}
+
+impl Tally {
+    /// Adds a request that ended in the bin `at`.
+    #[inline]
+    pub fn add(&mut self, at: usize, request: &Request, parts: &[RequestPart]) {
+        if parts.is_empty() {
+            return self.charge(at, request, Err(Reason::Silent), request.bytes);
+        }
+        for part in parts {
+            self.charge(at, request, Ok(part), part.bytes);
+        }
+    }
+
+    #[inline]
+    fn charge(&mut self, at: usize, request: &Request, part: Part, bytes: u64) {
+        let Ok(owner) = owner(request, part) else { return };
+        if bytes == 0 || owner.name == Name::EMPTY {
+            return;
+        }
+        let file = part.ok().and_then(|part| part.file);
+        if let Some(track) = self.track(owner.name, owner.pid, bytes) {
+            track.add(at, owner.pid, file, bytes);
+        }
+    }
+
+    /// The track of a program; one of those with the fewest bytes gives place.
+    #[inline]
+    fn track(&mut self, name: Name, pid: Option<u32>, bytes: u64) -> Option<&mut Track> {
+        if self.tracks.get(self.latest).is_none_or(|track| track.name != name) {
+            let known = self.tracks.iter().position(|track| track.name == name);
+            self.latest = match known {
+                Some(place) => place,
+                None => self.place(name, pid, bytes)?,
+            };
+        }
+        self.tracks.get_mut(self.latest)
+    }
+
+    fn place(&mut self, name: Name, pid: Option<u32>, bytes: u64) -> Option<usize> {
+        let new = Track { name, pid, credit: 0, file: None, votes: 0, bins: Vec::new() };
+        if self.tracks.len() < OWNERS {
+            self.tracks.push(new);
+            return Some(self.tracks.len() - 1);
+        }
+        let (place, least) =
+            self.tracks.iter_mut().enumerate().min_by_key(|(_, track)| track.credit)?;
+        if least.credit > bytes {
+            least.credit -= bytes;
+            return None;
+        }
+        *least = new;
+        Some(place)
+    }
+
+    /// Makes two bins one.
+    pub fn halve(&mut self) {
+        for track in &mut self.tracks {
+            track.bins = track.bins.chunks(2).map(|pair| pair.iter().sum()).collect();
+        }
+    }
+
+    /// What each program moved in the first `bins` bins, most first.
+    pub fn finish(&self, bins: usize, names: &Names) -> Vec<OwnerTimeline> {
+        let mut owners: Vec<OwnerTimeline> = self
+            .tracks
+            .iter()
+            .map(|track| {
+                let mut bytes = track.bins.clone();
+                bytes.resize(bins, 0);
+                OwnerTimeline {
+                    process: names.get(track.name).to_owned(),
+                    pid: track.pid,
+                    file: track.file.map(|file| names.get(file).to_owned()),
+                    bytes,
+                }
+            })
+            .collect();
+        let sum = |owner: &OwnerTimeline| owner.bytes.iter().sum::<u64>();
+        owners.sort_by(|a, b| sum(b).cmp(&sum(a)).then_with(|| a.process.cmp(&b.process)));
+        owners
+    }
+}
+
+impl Track {
+    #[inline]
+    fn add(&mut self, at: usize, pid: Option<u32>, file: Option<Name>, bytes: u64) {
+        if self.bins.len() <= at {
+            self.bins.resize(at + 1, 0);
+        }
+        if let Some(bin) = self.bins.get_mut(at) {
+            *bin = bin.saturating_add(bytes);
+        }
+        self.credit = self.credit.saturating_add(bytes);
+        if self.pid != pid {
+            self.pid = None;
+        }
+        if self.file == file {
+            self.votes = self.votes.saturating_add(bytes);
+        } else if self.votes > bytes {
+            self.votes -= bytes;
+        } else {
+            (self.file, self.votes) = (file, bytes - self.votes);
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! What a watch shows over time: levels of a device's rate and when one became another, and who comes
+//! back in bursts.
+//!
+//! A claim needs data: a level lasts a tenth of the time that the device was used and is even within
+//! itself, and a rhythm is seen for three periods. What falls short of the latter is said.
+
+#[cfg(test)]
+mod tests;
+
+use super::shape::{self, Rhythm};
+use crate::analysis::Summary;
+use crate::analysis::patterns::{Bin, DevicePatterns, OwnerTimeline, Timeline};
+use crate::diagnosis::words;
+use serde::Serialize;
+
+/// Bins that a device's time is looked at in.
+const BINS: usize = 60;
+/// Bins that a level lasts at least.
+const LEAST: usize = 6;
+/// What two levels differ by at least. Chosen: two equal watches differ by less.
+const FACTOR: f64 = 1.3;
+/// How many standard errors they must lie apart: bins next to each other are alike, so that fewer would
+/// be chance. Chosen with noise of several kinds, see the tests.
+const ERRORS: f64 = 6.0;
+/// How many where it is only tried: a part that holds two levels is uneven itself.
+const TRIED: f64 = 3.0;
+/// How uneven a level may be (coefficient of variation).
+const EVEN: f64 = 0.3;
+/// How even it is where a limit makes it, and how near to a round number: as for `provider-cap`.
+const FLAT: f64 = 0.025;
+const ROUND: f64 = 0.03;
+/// Requests that a bin must hold on average.
+const REQUESTS: f64 = 5.0;
+/// How often a stretch of time may be split, one part in the other.
+const DEPTH: usize = 2;
+/// A program in a rhythm with less than this share of the device's bytes is not worth a word.
+const LEAST_SHARE: f64 = 0.05;
+
+/// What a watch shows over time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct OverTime {
+    /// When a device's rate or its time for each request changed, by device and time.
+    pub changes: Vec<Change>,
+    /// Who comes back in bursts.
+    pub bursts: Vec<Burst>,
+    /// What looks like a rhythm and was not seen for long enough; a sentence each.
+    pub not_enough: Vec<String>,
+}
+
+/// What a change is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Requests take longer, and no more of them complete.
+    Slower,
+    /// Requests take less long, and no fewer complete.
+    Faster,
+    /// Fewer complete, and take no longer: the device was asked less.
+    AskedLess,
+    /// More complete, and take no less long: the device was asked more.
+    AskedMore,
+}
+
+/// A stretch of time in which a device did the same.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Level {
+    /// From when, nanoseconds after the watch began.
+    pub from_ns: u64,
+    /// Until when.
+    pub to_ns: u64,
+    /// Requests completed a second.
+    pub requests_per_s: f64,
+    /// Their bytes a second.
+    pub bytes_per_s: f64,
+    /// Their mean time from queueing to completion, nanoseconds.
+    pub mean_ns: f64,
+    /// In flight on average (rate × time).
+    pub in_flight: f64,
+    /// The round number of requests a second that it stays at, where it is as flat as a limit is.
+    pub flat_at: Option<f64>,
+}
+
+/// A device's level became another.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Change {
+    /// The device.
+    pub device: String,
+    /// When, nanoseconds after the watch began.
+    pub at_ns: u64,
+    /// What it is.
+    pub kind: Kind,
+    /// The level before.
+    pub before: Level,
+    /// The level from then on.
+    pub after: Level,
+    /// The same in one sentence.
+    pub sentence: String,
+}
+
+/// A program that comes back in bursts.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Burst {
+    /// The device.
+    pub device: String,
+    /// The program.
+    pub process: String,
+    /// Its number, where it was one process all the time.
+    pub pid: Option<u32>,
+    /// The file with most of its bytes, where one has most of them.
+    pub file: Option<String>,
+    /// From one burst to the next, nanoseconds.
+    pub period_ns: u64,
+    /// Bursts seen.
+    pub bursts: u64,
+    /// Share of the device's bytes that are the program's.
+    pub bytes_share: f64,
+    /// The same in one sentence.
+    pub sentence: String,
+}
+
+/// All of it.
+pub(super) fn over_time(summary: &Summary) -> OverTime {
+    let mut found = OverTime::default();
+    for patterns in &summary.patterns.devices {
+        found.changes.extend(changes(&patterns.device, &patterns.timeline));
+        rhythms(patterns, &mut found);
+    }
+    found
+}
+
+fn rhythms(patterns: &DevicePatterns, found: &mut OverTime) {
+    let all: u64 = patterns.timeline.bins.iter().map(|bin| bin.bytes).sum();
+    for owner in &patterns.owners {
+        let share = owner.bytes.iter().sum::<u64>() as f64 / all.max(1) as f64;
+        if share < LEAST_SHARE {
+            continue;
+        }
+        match shape::rhythm(&owner.bytes, patterns.timeline.bin_ns) {
+            Rhythm::Periodic(period) => found.bursts.push(burst(patterns, owner, period, share)),
+            Rhythm::TooFew(bursts) => found.not_enough.push(format!(
+                "{bursts} bursts of {} on {}: at least three periods are needed to call it a rhythm",
+                words::process(&owner.process, owner.pid, None),
+                patterns.device,
+            )),
+            Rhythm::None => {}
+        }
+    }
+}
+
+fn burst(
+    patterns: &DevicePatterns,
+    owner: &OwnerTimeline,
+    period: shape::Period,
+    bytes_share: f64,
+) -> Burst {
+    let file = owner.file.as_ref().map(|file| format!(", mostly of {file}")).unwrap_or_default();
+    let sentence = format!(
+        "{} comes in bursts on {} every {}: {} of them, {} of the device's bytes{file}",
+        words::process(&owner.process, owner.pid, None),
+        patterns.device,
+        words::time(period.period_ns as f64),
+        period.bursts,
+        words::percent(bytes_share),
+    );
+    Burst {
+        device: patterns.device.clone(),
+        process: owner.process.clone(),
+        pid: owner.pid,
+        file: owner.file.clone(),
+        period_ns: period.period_ns,
+        bursts: period.bursts as u64,
+        bytes_share,
+        sentence,
+    }
+}
+
+/// The changes of one device.
+fn changes(device: &str, timeline: &Timeline) -> Vec<Change> {
+    let first = timeline.bins.iter().position(|bin| bin.requests > 0).unwrap_or(0);
+    let used = Timeline { bin_ns: timeline.bin_ns, bins: shape::active(timeline).to_vec() };
+    let coarse = used.coarser(used.bins.len().div_ceil(BINS));
+    let offset_ns = first as u64 * timeline.bin_ns;
+    let rates: Vec<f64> = coarse.bins.iter().map(|bin| bin.requests as f64).collect();
+    if rates.len() < 2 * LEAST || shape::mean(&rates) < REQUESTS {
+        return Vec::new();
+    }
+    let times: Vec<f64> = coarse.bins.iter().map(mean_ns).collect();
+    let mut cuts: Vec<usize> = levels(&rates).into_iter().chain(levels(&times)).collect();
+    cuts.sort_unstable();
+    // The same moment in the rate and in the time.
+    cuts.dedup_by(|later, earlier| *later - *earlier < LEAST / 2);
+    let bounds: Vec<usize> = [0].into_iter().chain(cuts).chain([rates.len()]).collect();
+    let levels: Vec<Level> =
+        bounds.windows(2).map(|pair| level(&coarse, pair[0], pair[1], offset_ns)).collect();
+    levels.windows(2).filter_map(|pair| change(device, pair[0], pair[1])).collect()
+}
+
+fn mean_ns(bin: &Bin) -> f64 {
+    bin.q2c_ns as f64 / bin.requests.max(1) as f64
+}
+
+/// Where one level of `values` becomes another; nothing where they are not made of even levels.
+fn levels(values: &[f64]) -> Vec<usize> {
+    let mut cuts = Vec::new();
+    split(values, 0, DEPTH, &mut cuts);
+    cuts.sort_unstable();
+    let bounds = bounds(&cuts, values.len());
+    let parts: Vec<&[f64]> = bounds.windows(2).map(|pair| &values[pair[0]..pair[1]]).collect();
+    let is_even = |part: &&[f64]| shape::variation(inner(part)) <= EVEN;
+    if !parts.iter().all(is_even) {
+        return Vec::new();
+    }
+    let apart = parts.windows(2).map(|pair| lie_apart(pair[0], pair[1], ERRORS));
+    cuts.into_iter().zip(apart).filter(|(_, apart)| *apart).map(|(cut, _)| cut).collect()
+}
+
+/// Where stretches begin and end that are cut at `cuts`.
+fn bounds(cuts: &[usize], length: usize) -> Vec<usize> {
+    [0].into_iter().chain(cuts.iter().copied()).chain([length]).collect()
+}
+
+/// A level without the bins in which it begins and ends.
+fn inner(values: &[f64]) -> &[f64] {
+    match values {
+        [_, inner @ .., _] if inner.len() >= 2 => inner,
+        all => all,
+    }
+}
+
+/// Cuts `values` where two parts lie apart most, and each part again.
+fn split(values: &[f64], offset: usize, depth: usize, cuts: &mut Vec<usize>) {
+    let mut best: Option<(f64, usize)> = None;
+    for at in LEAST..(values.len() + 1).saturating_sub(LEAST) {
+        let (left, right) = values.split_at(at);
+        let distance = (shape::mean(left) - shape::mean(right)).powi(2);
+        let gain = distance * left.len() as f64 * right.len() as f64;
+        if best.is_none_or(|(most, _)| gain > most) {
+            best = Some((gain, at));
+        }
+    }
+    let Some((_, at)) = best else { return };
+    let (left, right) = values.split_at(at);
+    if !lie_apart(left, right, TRIED) {
+        return;
+    }
+    cuts.push(offset + at);
+    if depth > 0 {
+        split(left, offset, depth - 1, cuts);
+        split(right, offset + at, depth - 1, cuts);
+    }
+}
+
+fn lie_apart(left: &[f64], right: &[f64], errors: f64) -> bool {
+    let (a, b) = (shape::mean(left), shape::mean(right));
+    if a.min(b) <= 0.0 || a.max(b) < FACTOR * a.min(b) {
+        return false;
+    }
+    let error =
+        |part: &[f64]| (shape::variation(part) * shape::mean(part)).powi(2) / part.len() as f64;
+    (a - b).abs() >= errors * (error(left) + error(right)).sqrt()
+}
+
+fn level(timeline: &Timeline, from: usize, to: usize, offset_ns: u64) -> Level {
+    let bins = &timeline.bins[from..to];
+    let seconds = (bins.len() as f64 * timeline.bin_ns as f64 / 1e9).max(1e-9);
+    let sum = |of: fn(&Bin) -> u64| bins.iter().map(of).sum::<u64>() as f64;
+    let (requests, q2c_ns) = (sum(|bin| bin.requests), sum(|bin| bin.q2c_ns));
+    let rates: Vec<f64> = bins.iter().map(|bin| timeline.per_s(bin.requests)).collect();
+    let rates = inner(&rates);
+    let flat = shape::variation(rates) <= FLAT;
+    let round = flat.then(|| shape::is_round(shape::mean(rates), ROUND)).flatten();
+    Level {
+        from_ns: offset_ns + from as u64 * timeline.bin_ns,
+        to_ns: offset_ns + to as u64 * timeline.bin_ns,
+        requests_per_s: requests / seconds,
+        bytes_per_s: sum(|bin| bin.bytes) / seconds,
+        mean_ns: q2c_ns / requests.max(1.0),
+        in_flight: q2c_ns / 1e9 / seconds,
+        flat_at: round,
+    }
+}
+
+fn change(device: &str, before: Level, after: Level) -> Option<Change> {
+    let rate = after.requests_per_s / before.requests_per_s.max(1e-9);
+    let time = after.mean_ns / before.mean_ns.max(1e-9);
+    let kind = if time >= FACTOR && rate <= FACTOR {
+        Kind::Slower
+    } else if time <= 1.0 / FACTOR && rate >= 1.0 / FACTOR {
+        Kind::Faster
+    } else if rate <= 1.0 / FACTOR {
+        Kind::AskedLess
+    } else if rate >= FACTOR {
+        Kind::AskedMore
+    } else {
+        return None;
+    };
+    let sentence = sentence(device, kind, &before, &after);
+    Some(Change { device: device.to_owned(), at_ns: after.from_ns, kind, before, after, sentence })
+}
+
+fn sentence(device: &str, kind: Kind, before: &Level, after: &Level) -> String {
+    let flat = match after.flat_at {
+        Some(round) => format!(", flat at {}", words::number(round)),
+        None => String::new(),
+    };
+    let what = match kind {
+        Kind::Slower => "slower",
+        Kind::Faster => "faster",
+        Kind::AskedLess => "asked less",
+        Kind::AskedMore => "asked more",
+    };
+    format!(
+        "{device} is {what} from {} after the watch began: {} instead of {} requests a second{flat}, \
+         {} instead of {} for each",
+        words::time(after.from_ns as f64),
+        words::number(after.requests_per_s),
+        words::number(before.requests_per_s),
+        words::time(after.mean_ns),
+        words::time(before.mean_ns),
+    )
+}
