@@ -240,13 +240,17 @@ const OF_BUFFERS: &[&str] = &["bit_wait_io", "out_of_line_wait_on_bit"];
 /// What the stack says, its innermost function first.
 pub fn verdict<'a>(frames: impl IntoIterator<Item = &'a str>) -> Verdict {
     let mut frames = frames.into_iter();
-    match innermost(&mut frames) {
-        // A page that is read or locked for a fault is a fault.
-        Verdict::Storage(PageRead | PageLock) if frames.any(|frame| frame == "filemap_fault") => {
-            Verdict::Storage(PageFault)
-        }
-        verdict => verdict,
+    let verdict = innermost(&mut frames);
+    if !matches!(verdict, Verdict::Storage(PageRead | PageLock)) {
+        return verdict;
     }
+    // A page that is read or locked for a fault is a fault, and one that comes from swap is swap.
+    let outer = frames.find_map(|frame| match frame {
+        "filemap_fault" => Some(PageFault),
+        "do_swap_page" => Some(Swap),
+        _ => None,
+    });
+    outer.map_or(verdict, Verdict::Storage)
 }
 
 /// What the innermost function that is known says; `frames` are taken up to it.
@@ -302,6 +306,8 @@ mod tests {
         assert_eq!(verdict(throttled), Verdict::Storage(DirtyThrottle));
         let fault = ["io_schedule", "filemap_read_folio", "filemap_fault", "do_read_fault"];
         assert_eq!(verdict(fault), Verdict::Storage(PageFault));
+        let swapped = ["io_schedule", "__folio_lock_or_retry", "do_swap_page", "__handle_mm_fault"];
+        assert_eq!(verdict(swapped), Verdict::Storage(Swap));
         let locked = ["schedule", "rwsem_down_write_slowpath", "down_write", "xfs_ilock"];
         assert_eq!(verdict(locked), Verdict::Storage(FsLock));
     }

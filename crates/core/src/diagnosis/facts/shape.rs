@@ -94,10 +94,14 @@ pub fn step(values: &[f64], even: f64) -> Option<Step> {
         }
     }
     let (_, step) = best?;
-    // The bin in which it happens belongs to neither.
-    let (left, right) = (&values[..step.at - 1], &values[(step.at + 1).min(values.len())..]);
+    let (left, right) = around(values, step.at);
     let is_even = |part: &[f64]| part.len() >= 2 && variation(part) <= even;
     (is_even(left) && is_even(right)).then_some(step)
+}
+
+/// The values before and after the step at `at`. The bin in which it happens belongs to neither.
+pub fn around(values: &[f64], at: usize) -> (&[f64], &[f64]) {
+    (&values[..at.saturating_sub(1)], &values[(at + 1).min(values.len())..])
 }
 
 /// The mean; 0 without values.

@@ -5,8 +5,13 @@ use super::*;
 use crate::analysis::summary::DeviceSummary;
 use facts::shape::{self, Step};
 
-/// Both levels must be this even. Chosen: as for a cap, with room for the bin of the change.
+/// The sizes of requests and the level after the drop must be this even. Chosen: as for a cap, with room
+/// for the bin of the change. Requests that end together, as many as wait, make a bin's count uneven by
+/// themselves: where few end in a bin, that much is allowed.
 const EVEN: f64 = 0.06;
+/// The level before the drop: it may be the credit's limit, or whatever the load and the device gave.
+/// Every bin of it lies above every bin after the drop. Chosen.
+const EVEN_BEFORE: f64 = 0.35;
 /// The second level is at most this share of the first. Chosen.
 const DROP: f64 = 0.7;
 /// Bins of half a second that must be seen.
@@ -61,7 +66,15 @@ fn drop_of(facts: &Facts<'_>, device: &DeviceSummary) -> Option<(Step, f64, f64)
     if rates.len() < BINS || shape::variation(&sizes) > EVEN {
         return None;
     }
-    let step = shape::step(&rates, EVEN)?;
+    let step = shape::step(&rates, EVEN_BEFORE)?;
+    let (left, right) = shape::around(&rates, step.at);
+    let counts: Vec<f64> = timeline.bins.iter().map(|bin| bin.requests as f64).collect();
+    let together = device.in_flight_mean / shape::mean(shape::around(&counts, step.at).1).max(1.0);
+    let lowest = left.iter().copied().fold(f64::INFINITY, f64::min);
+    let highest = right.iter().copied().fold(0.0, f64::max);
+    if shape::variation(right) > EVEN.max(together) || highest >= lowest {
+        return None;
+    }
     let since_ns = (step.at + 1) as f64 * timeline.bin_ns as f64;
     let time = |bins: &[crate::analysis::patterns::Bin]| -> u64 { bins.iter().map(|bin| bin.q2c_ns).sum() };
     let (before, after) = timeline.bins.split_at(step.at);

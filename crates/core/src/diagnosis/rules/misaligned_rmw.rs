@@ -3,13 +3,27 @@
 use super::*;
 use crate::analysis::summary::DeviceSummary;
 use crate::analysis::{Direction, Interval};
+use crate::model::Origin;
 
 /// The share of the writes that have their own block read just before. Chosen.
 const READ_FIRST: f64 = 0.3;
 /// Or that begin or end within a block of 4096 bytes.
 const UNALIGNED: f64 = 0.5;
-/// Writes below which there is nothing to judge.
+/// Writes below which there is nothing to judge; and reads.
 const WRITES: u64 = 50;
+/// What reads a page of a file because a part of it is to be written. The page itself is written half a
+/// minute later, so a watch may hold no write at all.
+const BEFORE_WRITE: &[&str] = &[
+    "iomap_write_begin*",
+    "__iomap_write_begin*",
+    "ext4_write_begin*",
+    "ext4_da_write_begin*",
+    "ext4_block_write_begin*",
+    "block_write_begin*",
+    "__block_write_begin*",
+    "blkdev_write_begin*",
+    "prepare_uptodate_*",
+];
 
 rule!(
     "misaligned-rmw",
@@ -32,7 +46,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
             read_first >= READ_FIRST || (unaligned >= UNALIGNED && physical(device) >= 4096.0)
         })
     };
-    let Some(device) = facts.busiest(fits) else { return Ok(Verdict::Clear) };
+    let Some(device) = facts.busiest(fits) else { return Ok(before_write(facts)) };
     let (read_first, unaligned) = shares(device).unwrap_or((0.0, 0.0));
     let name = &device.device;
     let top = facts.top_process(device, |row| row.usage.directions[Direction::Write].requests > 0);
@@ -53,4 +67,41 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .fix("write whole blocks at multiples of 4096 bytes (of the stripe on RAID); align partitions (parted align-check)")
         .check("with whole, aligned blocks the reads end; if not, something else reads")
         .into())
+}
+
+/// Reads that the kernel makes within write(2).
+fn before_write(facts: &Facts<'_>) -> Verdict {
+    let of_files = [Origin::Read, Origin::Readahead];
+    let mut paths = facts.paths(BEFORE_WRITE);
+    paths.retain(|row| of_files.contains(&row.subject.origin));
+    let requests: u64 = paths.iter().map(|row| row.usage.requests).sum();
+    let time_ns: u64 = paths.iter().map(|row| row.usage.all_time_ns()).sum();
+    let reads = |device: &DeviceSummary| facts::of(device, Direction::Read).requests;
+    let Some(device) = facts.busiest(|device| reads(device) >= requests && requests >= WRITES) else {
+        return Verdict::Clear;
+    };
+    let name = &device.device;
+    let whole = facts::device_time_ns(device);
+    if (time_ns as f64) < READ_FIRST * whole as f64 {
+        return Verdict::Clear;
+    }
+    let submitter = paths.first().and_then(|row| row.subject.process.clone());
+    let top = facts.top_process(device, |row| Some(&row.subject.process) == submitter.as_ref());
+    let files = facts.patterns(name).map_or(&[][..], |it| &it.access.files);
+    let file = files.first().filter(|file| file.requests * 2 > requests);
+    let subject = Subject { file: file.map(|it| it.file.clone()), ..facts::subject_of(name, top) };
+    let sentence = format!(
+        "{} writes parts of pages on {name}: {} pages a second have to be read before they can be changed",
+        words::who(&subject),
+        words::number(requests as f64 / facts.seconds()),
+    );
+    let flags = words::flags(&subject);
+    Finding::of_device(facts, time_ns, whole, sentence)
+        .about(subject)
+        .sure(Confidence::Certain)
+        .shown("reads within write calls", requests as f64 / facts.seconds(), "1/s", format!("iowhy stacks{flags}"))
+        .shown("their share of the device's time", time_ns as f64 / whole.max(1) as f64 * 100.0, "%", format!("iowhy stacks{flags}"))
+        .fix("write whole pages at multiples of 4096 bytes: align records to them, or collect changes of the same page; memory for the file keeps its pages there")
+        .check("with whole, aligned pages the reads end; if not, something else reads")
+        .into()
 }

@@ -10,10 +10,12 @@ use facts::shape;
 const SLOWER: f64 = 2.0;
 /// How much depth and size may differ between the two parts. Chosen.
 const SAME: f64 = 0.35;
-/// Each part must be this even in latency; a neighbour comes and goes.
-const EVEN: f64 = 0.5;
+/// Requests a second afterwards, where more of them wait than before, of what there were. Chosen.
+const LESS: f64 = 0.7;
 /// The mean time of a request afterwards from which on it is worth a word.
 const SLOW_NS: f64 = 1_000_000.0;
+/// Requests that a bin must hold for its mean to say anything.
+const LEAST: u64 = 5;
 /// Bins of half a second that must be seen.
 const BINS: usize = 8;
 
@@ -64,24 +66,34 @@ struct Slower {
 
 fn slower(facts: &Facts<'_>, device: &DeviceSummary) -> Option<Slower> {
     let timeline = even_bins(&facts.patterns(&device.device)?.timeline);
-    if timeline.bins.len() < BINS || timeline.bins.iter().any(|bin| bin.requests < 5) {
+    if timeline.bins.len() < BINS || timeline.bins.iter().any(|bin| bin.requests < LEAST) {
         return None;
     }
     let latency = values(&timeline, |bin| bin.d2c_ns as f64 / bin.requests as f64);
     let depth = values(&timeline, |bin| bin.q2c_ns as f64 / timeline.bin_ns as f64);
     let size = values(&timeline, |bin| bin.bytes as f64 / bin.requests as f64);
-    let step = shape::step(&latency, EVEN)?;
+    // By orders of magnitude: a single slow bin shall not stand for a level.
+    let orders: Vec<f64> = latency.iter().map(|it| it.max(1.0).ln()).collect();
+    let step = shape::step(&orders, f64::INFINITY)?;
+    let (left, right) = shape::around(&latency, step.at);
     // A device that got faster again was slow before.
-    let (before, after) = (step.before.min(step.after), step.before.max(step.after));
-    let alike = |values: &[f64]| {
-        let (left, right) = values.split_at(step.at);
+    let (fast, slow) = if step.before < step.after { (left, right) } else { (right, left) };
+    let (before, after) = (shape::mean(fast), shape::mean(slow));
+    let apart = slow.iter().all(|late| fast.iter().all(|early| late > early));
+    let level = |values: &[f64]| {
+        let (left, right) = shape::around(values, step.at);
         let (left, right) = (shape::mean(left), shape::mean(right));
-        (left - right).abs() <= SAME * left.max(right)
+        if step.before < step.after { (left, right) } else { (right, left) }
     };
+    let alike = |(left, right): (f64, f64)| (left - right).abs() <= SAME * left.max(right);
+    // A load with a pace of its own piles up where the device gives less; one that asks for more gets more,
+    // or as much as before.
+    let (had, has) = level(&values(&timeline, |bin| bin.requests as f64));
+    let same = alike(level(&depth)) || has <= LESS * had;
     let count: u64 = timeline.bins.iter().map(|bin| bin.requests).sum();
     let all: u64 = timeline.bins.iter().map(|bin| bin.d2c_ns).sum();
     let extra = 1.0 - before * count as f64 / all.max(1) as f64;
-    (after >= SLOWER * before && after >= SLOW_NS && alike(&depth) && alike(&size))
+    (apart && after >= SLOWER * before && after >= SLOW_NS && same && alike(level(&size)))
         .then_some(Slower { before_ns: before, after_ns: after, extra })
 }
 

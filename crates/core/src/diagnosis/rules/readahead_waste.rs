@@ -8,7 +8,7 @@ use crate::model::{Origin, WaitClass};
 /// How many bytes must be read for each byte that a fault wants. With the default window of 128 KiB a
 /// random fault of one page reads 32 times that; a window of 16 KiB is harmless.
 const OVERREAD: f64 = 8.0;
-/// Reads that go on where their file was last read: above it, the window is used. Chosen: a scan of
+/// Windows that go on where their file was last read: above it, the window is used. Chosen: a scan of
 /// a mapped file is far above, random faults far below.
 const SEQUENTIAL: f64 = 0.4;
 /// Faults below which there is nothing to judge.
@@ -43,12 +43,20 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let over = read as f64 / (faults as f64 * PAGE);
     let files = facts.patterns(&device.device).map_or(&[][..], |it| &it.access.files);
     let faulted: Vec<&FilePattern> = files.iter().filter(|file| file.faults > 0).collect();
-    let sum = |of: fn(&FilePattern) -> u64| faulted.iter().map(|file| of(file)).sum::<u64>() as f64;
-    let sequential = sum(|file| file.sequential) / sum(|file| file.requests).max(1.0);
-    if over < OVERREAD || sequential > SEQUENTIAL {
+    if over < OVERREAD || windows_in_order(&faulted, faults) > SEQUENTIAL {
         return Ok(Verdict::Clear);
     }
     Ok(finding(facts, device, &faulted, read, over).into())
+}
+
+/// The share of the windows that go on where the one before ended. A window that is larger than the
+/// largest request (max_sectors_kb) is read in pieces, of which only the first tells whether it does:
+/// requests beyond one for each fault are such pieces.
+fn windows_in_order(files: &[&FilePattern], faults: u64) -> f64 {
+    let sum = |of: fn(&FilePattern) -> u64| files.iter().map(|file| of(file)).sum::<u64>();
+    let (requests, sequential) = (sum(|file| file.requests), sum(|file| file.sequential));
+    let pieces = requests.saturating_sub(faults);
+    sequential.saturating_sub(pieces) as f64 / requests.min(faults).max(1) as f64
 }
 
 fn finding(facts: &Facts<'_>, device: &DeviceSummary, files: &[&FilePattern], read: u64, over: f64) -> Finding {

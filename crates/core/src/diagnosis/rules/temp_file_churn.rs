@@ -10,6 +10,9 @@ const SHORT_NS: u64 = 10_000_000_000;
 const FILES_PER_S: f64 = 10.0;
 /// The share of the files that it makes which it removes. Chosen.
 const REMOVED: f64 = 0.5;
+/// The share of the files that is synced from which on they are not temporary: who syncs a file wants it to
+/// outlive a crash. Chosen.
+const SYNCED: f64 = 0.5;
 
 rule!(
     "temp-file-churn",
@@ -17,7 +20,8 @@ rule!(
     "A program writes files, reads them back and removes them within seconds. What is removed before the \
      kernel writes it costs only memory, but creating and removing goes through the journal, and under \
      pressure or with syncs the data is written, too: work for the disk that nobody needs afterwards.",
-    "Files that stay.",
+    "Files that stay; and files that are synced before they are removed, such as a database's rollback \
+     journal: their program wants them on the disk.",
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {
@@ -33,6 +37,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
             && row.lives as f64 / facts.seconds() >= FILES_PER_S
             && gone as f64 >= REMOVED * counts.creates as f64
             && counts.write_bytes > 0
+            && (counts.fsyncs as f64) < SYNCED * row.lives as f64
     };
     let Some(row) = activity.rows.iter().filter(churns).max_by_key(|row| row.lives) else {
         return Ok(Verdict::Clear);
