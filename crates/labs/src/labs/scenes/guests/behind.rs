@@ -137,7 +137,7 @@ fn paths(stage: &mut Stage, fail: bool) -> Result<()> {
     let load = fio(
         dice,
         &format!(
-            "--filename=/dev/mapper/paths --ioengine=libaio --direct=1 --bs=8k --rw=randread \
+            "--filename=/dev/dm-0 --ioengine=libaio --direct=1 --bs=8k --rw=randread \
              --rate_iops={iops} --iodepth={depth}"
         ),
     );

@@ -55,7 +55,7 @@ fn swapping(stage: &mut Stage, too_small: bool) -> Result<()> {
 fn mounted(name: &str, options: &str) -> String {
     format!(
         "mkfs.ext4 -q -E lazy_itable_init=0,lazy_journal_init=0 /dev/disk/{name}\n\
-         mount -o {options} /dev/disk/{name} /mnt\n"
+         mkdir -p /mnt; mount -o {options} /dev/disk/{name} /mnt\n"
     )
 }
 
@@ -234,7 +234,7 @@ fn mapped(stage: &mut Stage, below: Below) -> Result<()> {
     let load = fio(
         dice,
         &format!(
-            "--filename=/dev/mapper/upper --ioengine=libaio --direct=1 --bs={block} --rw=randread \
+            "--filename=/dev/dm-0 --ioengine=libaio --direct=1 --bs={block} --rw=randread \
              --iodepth={depth}"
         ),
     );
