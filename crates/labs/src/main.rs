@@ -2,7 +2,9 @@
 #![forbid(unsafe_code)]
 
 use clap::{Parser, Subcommand};
-use iowhy_labs::devices::{Backing, Cgroup, FileSystem, Kind, LoopDevice, Zram};
+use iowhy_labs::devices::{
+    Backing, BlockDevice as _, Cgroup, FileSystem, Kind, LoopDevice, Served, Zram,
+};
 use iowhy_labs::error::Context;
 use iowhy_labs::scratch::{self, Scratch};
 use iowhy_labs::workload::Workload;
@@ -38,7 +40,7 @@ enum Command {
     Run(labs::run::Settings),
     /// Runs all labs and prints what was found, missed and false.
     Matrix(labs::matrix::Settings),
-    /// Removes what killed labs left: mounts, loop and zram devices, cgroups, files.
+    /// Removes what killed labs left: programs, settings, mounts, loop and zram devices, cgroups, files.
     Clean,
     /// Makes devices, says where, and keeps them until it is killed; for the test of `clean`.
     #[command(hide = true)]
@@ -85,12 +87,22 @@ fn say(line: &str) {
     let _closed = writeln!(std::io::stdout(), "{line}");
 }
 
+/// A setting of a device that it keeps for whoever uses it next.
+fn setting_of(device: &LoopDevice) -> std::path::PathBuf {
+    format!("/sys/block/{}/queue/read_ahead_kb", device.name()).into()
+}
+
 fn hold() -> Result<()> {
     let scratch = Scratch::new()?;
     let device = LoopDevice::new(&scratch, Backing::Tmpfs, 64 << 20)?;
-    let _disk = FileSystem::new(&scratch, device, Kind::Ext4)?;
     let _zram = Zram::new(&scratch, 1 << 20);
     let _cgroup = Cgroup::block(&scratch);
+    let _served = Served::new(&scratch, 1 << 20)?;
+    scratch.set(&setting_of(&device), "64")?;
+    let mut program = std::process::Command::new("sleep");
+    scratch.mark(program.arg("600"));
+    let _program = program.spawn().context(|| "start a program".to_owned())?;
+    let _disk = FileSystem::new(&scratch, device, Kind::Ext4)?;
     let said = writeln!(std::io::stdout(), "{}", scratch.path().display());
     said.context(|| "say where the devices are".to_owned())?;
     loop {

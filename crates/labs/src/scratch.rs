@@ -4,16 +4,22 @@
 //! What does not belong here: making devices ([`crate::devices`]).
 
 use crate::error::Context;
-use crate::{Error, Result, command, machine};
+use crate::{Error, Result, command, machine, process};
 use rustix::fs::FlockOperation;
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
+use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Where every lab's directory is. Nothing outside it is ever taken for a leftover.
 const BASE: &str = "/var/tmp/iowhy-labs";
+/// What in a process's environment tells whose it is.
+const VARIABLE: &str = "IOWHY_LAB";
+/// Settings that a lab changed, and what they were.
+const SETTINGS: &str = "settings";
 /// Tells apart the labs of one process.
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
@@ -58,6 +64,37 @@ impl Scratch {
         fs::create_dir(&folder).context(|| format!("make {}", folder.display()))?;
         command::run("mount", [Path::new("-ttmpfs"), Path::new("iowhy-labs"), &folder])?;
         Ok(folder)
+    }
+
+    /// Marks a process as this lab's, so that it can be ended when the lab was killed.
+    pub fn mark(&self, command: &mut Command) {
+        command.env(VARIABLE, &self.path);
+    }
+
+    /// What the environment of this lab's processes holds.
+    pub fn variable(&self) -> String {
+        variable(&self.path)
+    }
+
+    /// Changes a setting below /sys until the lab ends, also where it is killed: a loop device keeps its
+    /// settings for whoever uses it next. Gives what it was.
+    pub fn set(&self, path: &Path, value: &str) -> Result<String> {
+        let shown = path.display();
+        let before = fs::read_to_string(path).context(|| format!("read {shown}"))?;
+        let notes = self.path.join(SETTINGS);
+        let file = OpenOptions::new().create(true).append(true).open(&notes);
+        // The chosen one of several stands in brackets.
+        let chosen = before.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+        let before = chosen.map_or(before.trim(), |(value, _)| value);
+        let noted = file.and_then(|mut file| writeln!(file, "{shown}\t{before}"));
+        noted.context(|| format!("write to {}", notes.display()))?;
+        fs::write(path, value).context(|| format!("write {value} to {shown}"))?;
+        Ok(before.to_owned())
+    }
+
+    /// Gives back what [`Scratch::set`] changed.
+    pub fn restore(&self) {
+        restore(&self.path);
     }
 
     /// The name of this lab's cgroups.
@@ -119,6 +156,9 @@ fn sweep(base: &Path) {
 /// Removes one lab's directory and what hangs on it. What cannot be removed now keeps the
 /// directory, so that the next lab tries again.
 fn remove_leftovers(path: &Path) {
+    // First, since they hold what else is removed.
+    process::with_environment(&variable(path)).for_each(process::kill);
+    restore(path);
     // Twice: a tmpfs is busy while a loop device has a file of it, a loop device while mounted.
     for _ in 0..2 {
         for mount in machine::mounts_below(path) {
@@ -135,6 +175,16 @@ fn remove_leftovers(path: &Path) {
     if machine::mounts_below(path).is_empty() && machine::loops_below(path).is_empty() {
         let _left_for_the_next_lab = fs::remove_dir_all(path);
     }
+}
+
+/// Gives back the settings noted in `path`, the last one first.
+fn restore(path: &Path) {
+    let notes = path.join(SETTINGS);
+    let text = fs::read_to_string(&notes).unwrap_or_default();
+    for (setting, before) in text.lines().rev().filter_map(|line| line.split_once('\t')) {
+        let _the_device_is_gone = fs::write(setting, before);
+    }
+    let _none = fs::remove_file(notes);
 }
 
 /// Removes the zram devices noted in `path`, unless the machine was booted since: then the numbers
@@ -155,6 +205,10 @@ fn remove_zram(path: &Path) {
             let _busy = fs::write("/sys/class/zram-control/hot_remove", number);
         }
     }
+}
+
+fn variable(path: &Path) -> String {
+    format!("{VARIABLE}={}", path.display())
 }
 
 fn cgroup_name(path: &Path) -> String {

@@ -5,7 +5,6 @@ use crate::error::Context;
 use crate::scratch::Scratch;
 use crate::{Error, Result, machine};
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -101,16 +100,25 @@ impl Cgroup {
 
     /// Limits what its processes may do to `device`.
     pub fn limit(&self, device: &dyn BlockDevice, limit: Limit) -> Result<()> {
-        let about = fs::metadata(device.path())
-            .context(|| format!("look at {}", device.path().display()))?;
-        let number = about.rdev();
-        let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+        let number = device.number()?;
         let (file, key, value) = limit.setting();
         if self.unified {
-            self.write("io.max", &format!("{major}:{minor} {key}={value}"))
+            self.write("io.max", &format!("{number} {key}={value}"))
         } else {
-            self.write(file, &format!("{major}:{minor} {value}"))
+            self.write(file, &format!("{number} {value}"))
         }
+    }
+
+    /// What takes a limit of `device` away again.
+    pub fn lifting(&self, device: &dyn BlockDevice, limit: Limit) -> Result<impl FnOnce() + use<>> {
+        let number = device.number()?;
+        let (file, key, _) = limit.setting();
+        let (file, value) = match self.unified {
+            true => ("io.max", format!("{number} {key}=max")),
+            false => (file, format!("{number} 0")),
+        };
+        let path = self.path.join(file);
+        Ok(move || drop(fs::write(path, value)))
     }
 
     /// `command`, run inside: a shell enters the cgroup first and then becomes the command.

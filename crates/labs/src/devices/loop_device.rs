@@ -74,12 +74,10 @@ impl LoopDevice {
         Ok(device)
     }
 
-    /// Makes one over all of another device, past the page cache.
-    pub fn over(scratch: &Arc<Scratch>, below: &dyn BlockDevice) -> Result<LoopDevice> {
-        let mut arguments = vec!["--find", "--show", "--direct-io=on"];
-        let path = below.path().to_string_lossy().into_owned();
-        arguments.push(&path);
-        let node = command::run("losetup", arguments)?;
+    /// Makes one over all of a file or another device, past the page cache.
+    pub fn over(scratch: &Arc<Scratch>, below: &Path) -> Result<LoopDevice> {
+        let options = ["--find", "--show", "--direct-io=on"].map(Path::new);
+        let node = command::run("losetup", options.into_iter().chain([below]))?;
         // No file of its own: nothing to remove but the device.
         let file = scratch.fresh("none");
         let node = PathBuf::from(node.trim());

@@ -7,6 +7,7 @@ mod given;
 mod loop_device;
 mod mapped;
 mod partition;
+mod served;
 mod trace;
 mod zram;
 
@@ -16,9 +17,12 @@ pub use given::Given;
 pub use loop_device::{Backing, LoopDevice};
 pub use mapped::Mapped;
 pub use partition::Partition;
+pub use served::{Hand, Served, Speed};
 pub use trace::DebugFs;
 pub use zram::Zram;
 
+use crate::Result;
+use crate::error::Context;
 use std::path::Path;
 
 /// A block device of a lab.
@@ -29,5 +33,14 @@ pub trait BlockDevice: std::fmt::Debug + Send {
     /// The kernel's name: `loop3`.
     fn name(&self) -> &str {
         self.path().file_name().and_then(|name| name.to_str()).unwrap_or_default()
+    }
+
+    /// Its number: `7:3`.
+    fn number(&self) -> Result<String> {
+        use std::os::unix::fs::MetadataExt;
+        let about = std::fs::metadata(self.path())
+            .context(|| format!("look at {}", self.path().display()))?;
+        let number = about.rdev();
+        Ok(format!("{}:{}", rustix::fs::major(number), rustix::fs::minor(number)))
     }
 }

@@ -9,7 +9,7 @@ use iowhy_labs::fio::{self, Access, Engine, Job};
 use iowhy_labs::machine::{self, DiskStats};
 use iowhy_labs::scratch::{self, Scratch};
 use iowhy_labs::workload::{self, PAGE, Workload};
-use iowhy_labs::{Result, command};
+use iowhy_labs::{Result, command, process};
 use libtest_mimic::Trial;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -63,8 +63,18 @@ fn killed_lab() -> Result<()> {
     lab.wait().context(|| "wait for the lab".to_owned())?;
     let path = Path::new(said.trim());
     assert!(path.join("lock").exists(), "the lab did not say where it is: {said}");
-    assert_eq!(machine::loops_below(path).len(), 1);
+    let devices = machine::loops_below(path);
+    assert_eq!(devices.len(), 2, "a device in memory and one that the lab served");
+    let settings = std::fs::read_to_string(path.join("settings"));
+    let settings = settings.context(|| "read the settings".to_owned())?;
+    let (setting, before) = settings.trim().split_once('\t').expect("a setting and its value");
+    let variable = format!("IOWHY_LAB={}", path.display());
+    assert_eq!(process::with_environment(&variable).count(), 1);
     scratch::remove_dead()?;
+    assert_eq!(process::with_environment(&variable).count(), 0);
+    if let Ok(now) = std::fs::read_to_string(setting) {
+        assert_eq!(now.trim(), before);
+    }
     assert_eq!(machine::loops_below(path), [] as [PathBuf; 0]);
     assert_eq!(machine::mounts_below(path), [] as [PathBuf; 0]);
     assert!(!path.exists(), "{}", path.display());

@@ -1,0 +1,388 @@
+//! A block device whose bytes this process serves: a loop device over the one file of a file system in
+//! user space. What makes it slow, uneven or dead lies outside the kernel that iowhy watches, as a
+//! provider's limits and a disk's illnesses do: no cgroup has a limit and no other block device is
+//! involved. When the lab is killed, the kernel ends every request with an error and nothing stays
+//! limited.
+//!
+//! What does not belong here: devices that the kernel itself slows down ([`super::Cgroup`]).
+
+mod pace;
+
+use super::{BlockDevice, LoopDevice};
+use crate::error::Context;
+use crate::scratch::Scratch;
+use crate::{Error, Result};
+use fuser::{
+    BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags,
+    Generation, INodeNo, InitFlags, KernelConfig, LockOwner, MountOption, OpenFlags, ReplyAttr,
+    ReplyData, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, Request, WriteFlags,
+};
+use pace::{Kind, Pace};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime};
+
+pub use pace::Speed;
+
+/// The file's name and number; the folder's number is 1.
+const NAME: &str = "disk";
+const FILE: INodeNo = INodeNo(2);
+/// For how long the kernel may keep what it was told about the file: it never changes.
+const FOREVER: Duration = Duration::from_secs(3600);
+/// Requests at once: more than any queue in front of it holds.
+const MOST_AT_ONCE: u16 = 2048;
+
+/// The device. Its fields go in their order.
+#[derive(Debug)]
+pub struct Served {
+    device: LoopDevice,
+    hand: Hand,
+    timer: Option<JoinHandle<()>>,
+    // Unmounts the file system.
+    _session: BackgroundSession,
+}
+
+/// Changes how fast a [`Served`] device is while it is used.
+#[derive(Clone, Debug)]
+pub struct Hand(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    bytes: Mutex<Vec<u8>>,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    pace: Pace,
+    waiting: BinaryHeap<Reverse<Answer>>,
+    arrived: u64,
+    ended: bool,
+}
+
+/// An answer and when it is due. Of two at once, the one that came first.
+#[derive(Debug)]
+struct Answer {
+    due: Instant,
+    number: u64,
+    what: What,
+}
+
+#[derive(Debug)]
+enum What {
+    Read { offset: usize, bytes: usize, reply: ReplyData },
+    Written { bytes: u32, reply: ReplyWrite },
+    Flushed(ReplyEmpty),
+}
+
+impl PartialEq for Answer {
+    fn eq(&self, other: &Answer) -> bool {
+        self.number == other.number
+    }
+}
+
+impl Eq for Answer {}
+
+impl PartialOrd for Answer {
+    fn partial_cmp(&self, other: &Answer) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Answer {
+    fn cmp(&self, other: &Answer) -> std::cmp::Ordering {
+        (self.due, self.number).cmp(&(other.due, other.number))
+    }
+}
+
+impl Served {
+    /// A device of `bytes`, as fast as this process can be.
+    pub fn new(scratch: &Arc<Scratch>, bytes: u64) -> Result<Served> {
+        let now = Instant::now();
+        let state =
+            State { pace: Pace::new(now), waiting: BinaryHeap::new(), arrived: 0, ended: false };
+        let shared = Arc::new(Shared {
+            bytes: Mutex::new(vec![0; bytes as usize]),
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+        });
+        let folder = scratch.fresh("served");
+        fs::create_dir(&folder).context(|| format!("make {}", folder.display()))?;
+        let mut config = Config::default();
+        config.mount_options =
+            vec![MountOption::FSName("iowhy-labs".to_owned()), MountOption::DefaultPermissions];
+        let session = fuser::spawn_mount(Disk(Arc::clone(&shared)), &folder, &config)
+            .context(|| format!("mount a file system in user space on {}", folder.display()))?;
+        let device = LoopDevice::over(scratch, &folder.join(NAME))?;
+        let answering = Arc::clone(&shared);
+        let timer = std::thread::spawn(move || answering.answer_in_time());
+        Ok(Served { device, hand: Hand(shared), timer: Some(timer), _session: session })
+    }
+
+    /// What changes its speed.
+    pub fn hand(&self) -> Hand {
+        self.hand.clone()
+    }
+}
+
+impl BlockDevice for Served {
+    fn path(&self) -> &Path {
+        self.device.path()
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.hand.open();
+        // The kernel lets go of the loop device once nothing is under way.
+        let _gone = self.device.detach();
+        self.hand.0.state().ended = true;
+        self.hand.0.changed.notify_all();
+        if let Some(timer) = self.timer.take() {
+            let _panicked = timer.join();
+        }
+    }
+}
+
+impl Hand {
+    /// Makes it that fast from now on.
+    pub fn set(&self, speed: Speed) {
+        self.0.state().pace.set(speed, Instant::now());
+    }
+
+    /// Limits reads and writes together to so many a second.
+    pub fn iops(&self, iops: u64) -> Result<()> {
+        self.set(Speed { iops, ..Speed::default() });
+        Ok(())
+    }
+
+    /// Limits it: `what` is one of write_iops, read_bps and write_bps, of which the others stay.
+    pub fn limit(&self, what: &str, value: u64) -> Result<()> {
+        let mut state = self.0.state();
+        let mut speed = state.pace.speed();
+        match what {
+            "write_iops" => speed.write_iops = value,
+            "read_bps" => speed.read_bps = value,
+            "write_bps" => speed.write_bps = value,
+            _ => return Err(Error::missing(format!("a limit called {what}"), "see Hand::limit")),
+        }
+        state.pace.set(speed, Instant::now());
+        Ok(())
+    }
+
+    /// Lets each request take so long, as many as there are at once.
+    pub fn latency(&self, latency: Duration) {
+        self.set(Speed { latency, ..Speed::default() });
+    }
+
+    /// Answers nothing for so long, whatever waits already.
+    pub fn stall(&self, time: Duration) {
+        let until = Instant::now() + time;
+        let mut state = self.0.state();
+        state.pace.stall(until);
+        let waiting = std::mem::take(&mut state.waiting).into_iter();
+        let later = waiting.map(|Reverse(it)| Reverse(Answer { due: it.due.max(until), ..it }));
+        state.waiting = later.collect();
+    }
+
+    /// Takes every limit away and answers what waits.
+    pub fn open(&self) {
+        let now = Instant::now();
+        let mut state = self.0.state();
+        state.pace = Pace::new(now);
+        let waiting = std::mem::take(&mut state.waiting).into_iter();
+        state.waiting = waiting.map(|Reverse(it)| Reverse(Answer { due: now, ..it })).collect();
+        self.0.changed.notify_all();
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn bytes(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.bytes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Answers now or when it is due.
+    fn promise(&self, kind: Kind, bytes: u64, what: What) {
+        let now = Instant::now();
+        let mut state = self.state();
+        let due = state.pace.due(kind, bytes, now);
+        if due <= now {
+            drop(state);
+            return self.answer(what);
+        }
+        state.arrived += 1;
+        let answer = Answer { due, number: state.arrived, what };
+        let is_next = state.waiting.peek().is_none_or(|Reverse(next)| due < next.due);
+        state.waiting.push(Reverse(answer));
+        if is_next {
+            self.changed.notify_all();
+        }
+    }
+
+    fn answer(&self, what: What) {
+        match what {
+            What::Read { offset, bytes, reply } => {
+                match self.bytes().get(offset..offset.saturating_add(bytes)) {
+                    Some(data) => reply.data(data),
+                    None => reply.error(Errno::EIO),
+                }
+            }
+            What::Written { bytes, reply } => reply.written(bytes),
+            What::Flushed(reply) => reply.ok(),
+        }
+    }
+
+    /// Answers what is due until the device goes.
+    fn answer_in_time(&self) {
+        let mut state = self.state();
+        loop {
+            let now = Instant::now();
+            match state.waiting.peek().map(|Reverse(next)| next.due) {
+                None if state.ended => return,
+                None => {
+                    state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                }
+                Some(due) if due > now => {
+                    let waited = self.changed.wait_timeout(state, due - now);
+                    state = waited.unwrap_or_else(PoisonError::into_inner).0;
+                }
+                Some(_) => {
+                    let next = state.waiting.pop();
+                    drop(state);
+                    if let Some(Reverse(answer)) = next {
+                        self.answer(answer.what);
+                    }
+                    state = self.state();
+                }
+            }
+        }
+    }
+}
+
+/// The file system: a folder with one file.
+struct Disk(Arc<Shared>);
+
+impl Disk {
+    fn about(&self, inode: INodeNo) -> FileAttr {
+        let is_file = inode == FILE;
+        let size = if is_file { self.0.bytes().len() as u64 } else { 0 };
+        let epoch = SystemTime::UNIX_EPOCH;
+        FileAttr {
+            ino: inode,
+            size,
+            blocks: size / 512,
+            atime: epoch,
+            mtime: epoch,
+            ctime: epoch,
+            crtime: epoch,
+            kind: if is_file { FileType::RegularFile } else { FileType::Directory },
+            perm: 0o700,
+            nlink: 1,
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+            blksize: 4096,
+            flags: 0,
+        }
+    }
+}
+
+impl Filesystem for Disk {
+    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
+        // Without it the loop device would do one request after the other.
+        let _older_kernels_lack_it = config.add_capabilities(InitFlags::FUSE_ASYNC_DIO);
+        let _clamped = config.set_max_background(MOST_AT_ONCE);
+        Ok(())
+    }
+
+    fn lookup(&self, _: &Request, _parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        if name == NAME {
+            reply.entry(&FOREVER, &self.about(FILE), Generation(0));
+        } else {
+            reply.error(Errno::ENOENT);
+        }
+    }
+
+    fn getattr(&self, _: &Request, inode: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        reply.attr(&FOREVER, &self.about(inode));
+    }
+
+    fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        let flags = FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES;
+        reply.opened(FileHandle(0), flags);
+    }
+
+    fn read(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        let end = self.0.bytes().len() as u64;
+        let bytes = u64::from(size).min(end.saturating_sub(offset));
+        let what = What::Read { offset: offset as usize, bytes: bytes as usize, reply };
+        self.0.promise(Kind::Read, bytes, what);
+    }
+
+    fn write(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        data: &[u8],
+        _: WriteFlags,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        let start = offset as usize;
+        match self.0.bytes().get_mut(start..start.saturating_add(data.len())) {
+            Some(place) => place.copy_from_slice(data),
+            None => return reply.error(Errno::ENOSPC),
+        }
+        let bytes = data.len() as u32;
+        self.0.promise(Kind::Write, u64::from(bytes), What::Written { bytes, reply });
+    }
+
+    /// What is discarded is gone, as on a device that says so.
+    fn fallocate(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        length: u64,
+        _mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        let start = offset as usize;
+        if let Some(place) = self.0.bytes().get_mut(start..start.saturating_add(length as usize)) {
+            place.fill(0);
+        }
+        self.0.promise(Kind::Write, 0, What::Flushed(reply));
+    }
+
+    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        reply.ok();
+    }
+
+    fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _data: bool, reply: ReplyEmpty) {
+        self.0.promise(Kind::Flush, 0, What::Flushed(reply));
+    }
+}

@@ -1,0 +1,119 @@
+//! When a served device answers: its limits and how long it takes.
+
+use std::time::{Duration, Instant};
+
+/// How fast the device is. 0 is no limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Speed {
+    /// Requests a second, whatever they do.
+    pub iops: u64,
+    /// Writes a second.
+    pub write_iops: u64,
+    /// Bytes read a second.
+    pub read_bps: u64,
+    /// Bytes written a second.
+    pub write_bps: u64,
+    /// What each request takes, besides; as many as there are at once.
+    pub latency: Duration,
+    /// What emptying the cache takes; what arrives meanwhile waits for it.
+    pub flush: Duration,
+}
+
+/// How much of a limit may be saved up: a slice of the kernel's own throttling (HZ / 10).
+const BUCKET: Duration = Duration::from_millis(100);
+
+/// What a request wants.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    Read,
+    Write,
+    Flush,
+}
+
+/// Answers when a request is done, one after the other at each limit.
+#[derive(Debug)]
+pub(super) struct Pace {
+    speed: Speed,
+    /// When each limit lets the next one through: all requests, writes, bytes read, bytes written.
+    next: [Instant; 4],
+    /// Nothing is answered before.
+    stalled: Instant,
+}
+
+impl Pace {
+    pub(super) fn new(now: Instant) -> Pace {
+        Pace { speed: Speed::default(), next: [now; 4], stalled: now }
+    }
+
+    pub(super) fn speed(&self) -> Speed {
+        self.speed
+    }
+
+    /// Changes the limits; what was promised before is kept.
+    pub(super) fn set(&mut self, speed: Speed, now: Instant) {
+        *self = Pace { speed, next: [now; 4], stalled: self.stalled };
+    }
+
+    /// Answers nothing for so long.
+    pub(super) fn stall(&mut self, until: Instant) {
+        self.stalled = until;
+    }
+
+    /// When a request that comes now is done.
+    pub(super) fn due(&mut self, kind: Kind, bytes: u64, now: Instant) -> Instant {
+        let Speed { iops, write_iops, read_bps, write_bps, latency, flush } = self.speed;
+        let (read, write) = match kind {
+            Kind::Read => (bytes, 0),
+            Kind::Write => (0, bytes),
+            Kind::Flush => (0, 0),
+        };
+        let is_write = u64::from(kind == Kind::Write);
+        let limits = [(1, iops), (is_write, write_iops), (read, read_bps), (write, write_bps)];
+        let mut due = now.max(self.stalled);
+        if kind == Kind::Flush {
+            due += flush;
+            self.stalled = due;
+        } else {
+            for (next, (amount, a_second)) in self.next.iter_mut().zip(limits) {
+                if a_second > 0 && amount > 0 {
+                    // What it did not give while nobody asked, or while this process had no CPU, is
+                    // given later, up to a moment's worth, as token buckets do.
+                    let since = now.checked_sub(BUCKET).unwrap_or(now);
+                    let each = Duration::from_secs_f64(amount as f64 / a_second as f64);
+                    *next = (*next).max(since) + each;
+                    due = due.max(*next);
+                }
+            }
+        }
+        due + latency
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn each_limit_is_kept() {
+        let now = Instant::now();
+        let mut pace = Pace::new(now);
+        assert_eq!(pace.due(Kind::Read, 4096, now), now);
+        pace.set(Speed { iops: 100, write_bps: 1000, latency: MS, ..Speed::default() }, now);
+        assert_eq!(pace.due(Kind::Read, 4096, now), now + 11 * MS);
+        assert_eq!(pace.due(Kind::Read, 4096, now), now + 21 * MS);
+        assert_eq!(pace.due(Kind::Write, 500, now), now + 501 * MS);
+    }
+
+    #[test]
+    fn a_flush_holds_up_what_comes_after_it() {
+        let now = Instant::now();
+        let mut pace = Pace::new(now);
+        pace.set(Speed { flush: 8 * MS, ..Speed::default() }, now);
+        assert_eq!(pace.due(Kind::Flush, 0, now), now + 8 * MS);
+        assert_eq!(pace.due(Kind::Read, 4096, now), now + 8 * MS);
+        pace.stall(now + 30 * MS);
+        assert_eq!(pace.due(Kind::Read, 4096, now), now + 30 * MS);
+    }
+}
