@@ -1,7 +1,7 @@
 //! What a lab states before it runs, beside its cause: whom the finding must name, and what it must
 //! advise.
 
-use super::run::Found;
+use super::outcome::Found;
 use serde::{Deserialize, Serialize};
 
 /// What the finding of a lab's first cause must say. What is not stated may be anything.
@@ -69,7 +69,7 @@ impl Expected {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::labs::run::Subject;
+    use crate::labs::outcome::Subject;
 
     #[test]
     fn each_part_that_was_stated_is_looked_for() {

@@ -6,7 +6,8 @@
 //!
 //! What does not belong here: what happens in the guest (the scenes).
 
-use super::run::{self, Found};
+use super::outcome::Found;
+use super::run;
 use crate::error::Context;
 use crate::vm::{Guest, Kernel, Limits, Running};
 use crate::{Error, Result, command};

@@ -1,7 +1,7 @@
 //! `cargo lab matrix`: every lab, a table of cause and outcome, and the page that keeps it.
 
-use super::run::{self, Mark, Outcome};
-use super::{Lab, Sort};
+use super::outcome::{Mark, Outcome};
+use super::{Lab, Sort, run};
 use crate::error::Context;
 use crate::{Result, page};
 use std::collections::BTreeMap;
@@ -16,26 +16,33 @@ pub struct Settings {
     /// Where outcomes are kept: a pass that was broken off goes on from there
     #[arg(long, default_value = "target/labs-matrix.jsonl")]
     pub state: PathBuf,
+    /// Forget what is kept there and begin anew
+    #[arg(long)]
+    pub fresh: bool,
     /// Seconds to watch in each lab
     #[arg(long, default_value_t = 10)]
     pub seconds: u64,
     /// Passes
     #[arg(long, default_value_t = 1)]
     pub passes: usize,
-    /// Only labs whose name holds this
-    #[arg(long)]
-    pub only: Option<String>,
-    /// Watch the whole machine instead of the lab's device
+    /// Only labs whose name holds one of these
+    #[arg(long, value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// Watch as a user would, without any option: the whole machine, not only the lab's device
     #[arg(long)]
     pub whole: bool,
-    /// Write the table into this page
+    /// Write the tables into this page
     #[arg(long)]
     pub page: Option<PathBuf>,
 }
 
-/// Runs what is not done yet, and prints the table.
+/// Runs what is not done yet, and prints the tables.
 pub fn run(settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<()> {
-    let wanted = |lab: &&Lab| settings.only.as_ref().is_none_or(|part| lab.name.contains(part));
+    if settings.fresh {
+        let _none_yet = fs::remove_file(&settings.state);
+    }
+    let only = &settings.only;
+    let wanted = |lab: &&Lab| only.is_empty() || only.iter().any(|part| lab.name.contains(part));
     let mut outcomes = read(&settings.state)?;
     for pass in 1..=settings.passes {
         for lab in super::all().filter(wanted) {
@@ -43,21 +50,28 @@ pub fn run(settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<()> {
             if done >= pass {
                 continue;
             }
-            let outcome = one(lab, settings)?;
-            say(&format!("{pass} {:<28} {:?}{}", lab.name, outcome.mark(lab), named(&outcome)));
+            let outcome = one(lab, settings);
+            let took = outcome.took_s;
+            let mark = outcome.mark(lab);
+            say(&format!(
+                "{pass} {took:3.0} s {:<28} {mark:?}  {}",
+                lab.name,
+                named(lab, &outcome)
+            ));
             append(&settings.state, &outcome)?;
             outcomes.push(outcome);
         }
     }
-    let table = table(&outcomes);
-    say(&table);
+    let tables = format!("{}\n{}", by_cause(&outcomes), by_lab(&outcomes));
+    say(&tables);
     match &settings.page {
-        Some(path) => page::replace(path, "lab-matrix", &table),
+        Some(path) => page::replace(path, "lab-matrix", &tables),
         None => Ok(()),
     }
 }
 
-fn one(lab: &Lab, settings: &Settings) -> Result<Outcome> {
+/// One lab; what fails is an outcome, too.
+fn one(lab: &Lab, settings: &Settings) -> Outcome {
     let settings = run::Settings {
         name: None,
         seconds: settings.seconds,
@@ -65,19 +79,30 @@ fn one(lab: &Lab, settings: &Settings) -> Result<Outcome> {
         whole: settings.whole,
         keep: None,
     };
-    run::watch(lab, &settings, &mut |_| {})
+    run::watch(lab, &settings, &mut |_| {}).unwrap_or_else(|error| Outcome {
+        lab: lab.name.to_owned(),
+        broken: Some(error.to_string()),
+        ..Outcome::default()
+    })
 }
 
-fn named(outcome: &Outcome) -> String {
-    if let Some(reason) = &outcome.skipped {
-        return format!(" ({reason})");
+fn named(lab: &Lab, outcome: &Outcome) -> String {
+    if let Some(reason) = outcome.skipped.as_ref().or(outcome.broken.as_ref()) {
+        return reason.replace(['|', '\n'], " ");
     }
-    outcome.findings.iter().fold(String::new(), |mut all, found| {
-        // Writing to a String cannot fail.
-        write!(all, "  {} {} {:.0} %", found.severity, found.cause, found.impact * 100.0)
-            .unwrap_or(());
-        all
-    })
+    let word = |found: &super::outcome::Found| {
+        let note = match () {
+            () if outcome.is_elsewhere(found) => " (elsewhere)",
+            () if outcome.is_of_the_machine(lab, found) => " (the machine)",
+            () => "",
+        };
+        format!("{} {} {:.0} %{note}", found.severity, found.cause, found.impact * 100.0)
+    };
+    let mut words: Vec<String> = outcome.findings.iter().map(word).collect();
+    if let Some((shown, false)) = &outcome.symptom {
+        words.push(format!("iostat shows another trouble: {shown}"));
+    }
+    words.join("; ")
 }
 
 fn read(path: &Path) -> Result<Vec<Outcome>> {
@@ -96,34 +121,105 @@ fn append(path: &Path, outcome: &Outcome) -> Result<()> {
     written.context(|| format!("write to {}", path.display()))
 }
 
-/// The table: a row for each lab, a column for each pass.
-pub fn table(outcomes: &[Outcome]) -> String {
-    let mut by_lab: BTreeMap<&str, Vec<&Outcome>> = BTreeMap::new();
-    for outcome in outcomes {
-        by_lab.entry(&outcome.lab).or_default().push(outcome);
+/// What became of one cause over all runs.
+#[derive(Clone, Copy, Default)]
+struct Tally {
+    runs: usize,
+    first: usize,
+    found: usize,
+    missed: usize,
+    raised: usize,
+}
+
+/// The table of causes: how often each was found where it was, and where it was not.
+pub fn by_cause(outcomes: &[Outcome]) -> String {
+    let mut tallies: BTreeMap<&str, Tally> = BTreeMap::new();
+    let (mut first, mut made, mut calm, mut controls) = (0, 0, 0, 0);
+    for (lab, outcome) in outcomes.iter().filter_map(|it| Some((super::lab(&it.lab)?, it))) {
+        let mark = outcome.mark(lab);
+        match lab.sort {
+            _ if matches!(mark, Mark::Skipped | Mark::Broken) => {}
+            Sort::Cause => {
+                made += 1;
+                first += usize::from(mark == Mark::Right);
+                count_cause(&mut tallies, lab, outcome);
+            }
+            Sort::NearMiss if mark == Mark::False => {
+                lab.causes.iter().for_each(|it| tallies.entry(it).or_default().raised += 1);
+            }
+            Sort::NearMiss => {}
+            Sort::Control => {
+                controls += 1;
+                calm += usize::from(mark == Mark::Right);
+                for found in outcome.counted(lab) {
+                    tallies.entry(found.cause.as_str()).or_default().raised += 1;
+                }
+            }
+        }
     }
-    let mut text = "| lab | is | makes | passes | iowhy's findings in the last pass |\n|---|---|---|---|---|\n".to_owned();
-    let (mut right, mut all) = (0, 0);
+    let mut text =
+        "| cause | runs | found first | found | missed | false |\n|---|---|---|---|---|---|\n"
+            .to_owned();
+    for (cause, it) in tallies {
+        let Tally { runs, first, found, missed, raised } = it;
+        // Writing to a String cannot fail.
+        writeln!(text, "| {cause} | {runs} | {first} | {found} | {missed} | {raised} |")
+            .unwrap_or(());
+    }
+    format!(
+        "{text}\nThe expected cause stood first in {first} of {made} runs; {calm} of {controls} runs of controls were silent.\n"
+    )
+}
+
+fn count_cause<'a>(tallies: &mut BTreeMap<&'a str, Tally>, lab: &Lab, outcome: &'a Outcome) {
+    let named: Vec<&str> = outcome.counted(lab).map(|it| it.cause.as_str()).collect();
+    let leads = named.first().is_some_and(|it| lab.causes.contains(it));
+    for cause in lab.causes {
+        let tally = tallies.entry(cause).or_default();
+        tally.runs += 1;
+        match named.contains(cause) {
+            true if leads => tally.first += 1,
+            true => tally.found += 1,
+            false => tally.missed += 1,
+        }
+    }
+}
+
+/// The table of labs: a row for each, a word for each pass.
+pub fn by_lab(outcomes: &[Outcome]) -> String {
+    let mut text = "| lab | is | makes | passes | impact, found / measured | iowhy's findings in the last pass |\n|---|---|---|---|---|---|\n".to_owned();
+    let (mut right, mut all, mut near, mut compared, mut took) = (0, 0, 0, 0, 0.0);
     for lab in super::all() {
-        let Some(passes) = by_lab.get(lab.name) else { continue };
+        let passes: Vec<&Outcome> = outcomes.iter().filter(|it| it.lab == lab.name).collect();
+        let Some(last) = passes.last() else { continue };
         let marks: Vec<Mark> = passes.iter().map(|it| it.mark(lab)).collect();
         right += marks.iter().filter(|mark| **mark == Mark::Right).count();
         all += marks.iter().filter(|mark| **mark != Mark::Skipped).count();
+        took += last.took_s;
         let words: Vec<&str> = marks.iter().map(|mark| word(lab, *mark)).collect();
-        let last = passes.last().map(|it| named(it)).unwrap_or_default();
-        let causes = lab.causes.join(", ");
+        let impacts: Vec<_> = passes.iter().filter_map(|it| it.impact(lab)).collect();
+        compared += impacts.len();
+        near += impacts.iter().filter(|(_, _, near)| *near).count();
+        let percent = |share: f64| format!("{:.0}", share * 100.0);
+        let impact = impacts.last().map_or(String::new(), |(found, measured, near)| {
+            let mark = if *near { "" } else { " **far**" };
+            format!("{} / {} %{mark}", percent(*found), percent(*measured))
+        });
+        let (sort, causes) = (sort(lab), lab.causes.join(", "));
         // Writing to a String cannot fail.
         writeln!(
             text,
-            "| {} | {} | {causes} | {} | {} |",
+            "| {} | {sort} | {causes} | {} | {impact} | {} |",
             lab.name,
-            sort(lab),
             words.join(", "),
-            last.trim()
+            named(lab, last)
         )
         .unwrap_or(());
     }
-    format!("{text}\n{right} of {all} runs right.\n")
+    format!(
+        "{text}\n{right} of {all} runs right; impact within 20 points of the lab's own measure in {near} of {compared}; the last pass took {:.0} minutes.\n",
+        took / 60.0
+    )
 }
 
 fn sort(lab: &Lab) -> &'static str {
@@ -141,6 +237,7 @@ fn word(lab: &Lab, mark: Mark) -> &'static str {
         (_, Mark::Found) => "found",
         (_, Mark::Missed) => "**missed**",
         (_, Mark::False) => "**false**",
+        (_, Mark::Broken) => "**not made**",
         (_, Mark::Skipped) => "skipped",
     }
 }

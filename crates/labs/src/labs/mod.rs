@@ -7,17 +7,20 @@
 //! | [`expected`] | whom a finding must name and what it must advise |
 //! | [`scenes`] | the scenarios: causes, near misses, two causes at once, controls |
 //! | [`run`] | `cargo lab run NAME`: one lab |
+//! | [`outcome`] | what iowhy said of a lab, and how well that fits |
+//! | [`measure`] | what a lab itself measures with and without its cause |
 //! | [`matrix`] | `cargo lab matrix`: all of them, and the table of docs/diagnosis.md |
 //!
-//! A cause of the hardware or a provider is made below the device that is watched: a loop device on a
-//! loop device, of which the lower one is limited for the whole machine. Only the upper one is watched
-//! then, since iowhy would see the limit on the lower one.
+//! A cause of the hardware or a provider is made outside the kernel: a process serves the bytes of the
+//! device that is watched ([`crate::devices::Served`]), as slowly as the scene wants.
 //!
 //! What does not belong here: how a cause is recognised (crate `iowhy-core`).
 
 pub mod expected;
 pub mod guest;
 pub mod matrix;
+pub mod measure;
+pub mod outcome;
 pub mod run;
 pub mod scenes;
 pub mod stage;
@@ -47,6 +50,38 @@ pub struct Lab {
     pub causes: &'static [&'static str],
     /// Makes the devices and starts the load.
     pub build: fn(&mut Stage) -> Result<()>,
+    /// What iostat must show, at least, for it to be the trouble of a document: column and value.
+    pub symptom: &'static [(&'static str, f64)],
+}
+
+impl Lab {
+    /// One whose causes must be found.
+    pub const fn cause(
+        name: &'static str,
+        causes: &'static [&'static str],
+        build: fn(&mut Stage) -> Result<()>,
+    ) -> Lab {
+        Lab { name, sort: Sort::Cause, causes, build, symptom: &[] }
+    }
+
+    /// One of which a cause was taken away.
+    pub const fn near(
+        name: &'static str,
+        causes: &'static [&'static str],
+        build: fn(&mut Stage) -> Result<()>,
+    ) -> Lab {
+        Lab { name, sort: Sort::NearMiss, causes, build, symptom: &[] }
+    }
+
+    /// A healthy or busy one.
+    pub const fn control(name: &'static str, build: fn(&mut Stage) -> Result<()>) -> Lab {
+        Lab { name, sort: Sort::Control, causes: &[], build, symptom: &[] }
+    }
+
+    /// The same, where iostat must show the trouble of a document, too.
+    pub const fn showing(self, symptom: &'static [(&'static str, f64)]) -> Lab {
+        Lab { symptom, ..self }
+    }
 }
 
 /// The lab of that name.

@@ -1,14 +1,22 @@
 //! One lab: makes it happen, shows it as the classic tool does, asks iowhy, compares.
 
-use super::expected::Expected;
+use super::measure::Reading;
+use super::outcome::{Found, Outcome};
 use super::stage::Stage;
 use super::{Lab, Sort};
 use crate::error::Context;
 use crate::{Error, Result, command, iowhy};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, SystemTime};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant, SystemTime};
+
+/// From a lab's making to its watch: the load has begun by then.
+const SETTLE: Duration = Duration::from_millis(1500);
+/// For how long the load is measured without the cause, after it had a moment to notice.
+const RELIEVED: Duration = Duration::from_secs(3);
+const NOTICE: Duration = Duration::from_millis(700);
 
 /// `cargo lab run`.
 #[derive(Clone, Debug, clap::Args)]
@@ -21,109 +29,12 @@ pub struct Settings {
     /// The dice; a different one each time unless given
     #[arg(long)]
     pub seed: Option<u64>,
-    /// Watch the whole machine instead of the lab's device
+    /// Watch as a user would, without any option: the whole machine, not only the lab's device
     #[arg(long)]
     pub whole: bool,
     /// Keep the recording there
     #[arg(long)]
     pub keep: Option<PathBuf>,
-}
-
-/// What iowhy found in a lab.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Outcome {
-    /// The lab.
-    pub lab: String,
-    /// The dice.
-    pub seed: u64,
-    /// Findings in their order: cause, severity, device, impact, symptoms.
-    pub findings: Vec<Found>,
-    /// What was stated before it ran, beside the cause.
-    #[serde(default)]
-    pub expected: Expected,
-    /// Why it could not run, if it could not.
-    pub skipped: Option<String>,
-}
-
-/// One finding.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Found {
-    /// The cause's id.
-    pub cause: String,
-    /// info, warning or critical.
-    pub severity: String,
-    /// The share of the time, 0 to 1.
-    pub impact: f64,
-    /// The sentence.
-    pub sentence: String,
-    /// What to do.
-    pub fix: String,
-    /// Causes that are its symptoms.
-    pub symptoms: Vec<String>,
-    /// The device.
-    pub subject: Subject,
-}
-
-/// What a finding is about.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Subject {
-    /// The device.
-    pub device: Option<String>,
-    /// The process.
-    pub process: Option<String>,
-    /// The file, or what files' names have in common.
-    pub file: Option<String>,
-}
-
-/// How well it was found.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Mark {
-    /// Every cause, the first one first; in near misses and controls nothing that must not be.
-    Right,
-    /// Every cause, but another one stands first, or the first one's subject or fix is another than what
-    /// was stated.
-    Found,
-    /// A cause is not there, or not above "info".
-    Missed,
-    /// Something that is not there was found above "info".
-    False,
-    /// The lab cannot run here.
-    Skipped,
-}
-
-impl Found {
-    fn counts(&self) -> bool {
-        self.severity != "info"
-    }
-}
-
-impl Outcome {
-    /// How well.
-    pub fn mark(&self, lab: &Lab) -> Mark {
-        if self.skipped.is_some() {
-            return Mark::Skipped;
-        }
-        let named: Vec<&str> =
-            self.findings.iter().filter(|it| it.counts()).map(|it| it.cause.as_str()).collect();
-        match lab.sort {
-            Sort::Control if named.is_empty() => Mark::Right,
-            Sort::Control => Mark::False,
-            Sort::NearMiss if named.iter().any(|it| lab.causes.contains(it)) => Mark::False,
-            Sort::NearMiss => Mark::Right,
-            Sort::Cause if !lab.causes.iter().all(|it| named.contains(it)) => Mark::Missed,
-            Sort::Cause if named.first().is_none_or(|it| !lab.causes.contains(it)) => Mark::Found,
-            Sort::Cause if self.differs().is_empty() => Mark::Right,
-            Sort::Cause => Mark::Found,
-        }
-    }
-
-    /// In what the first finding differs from what was stated of it, in words.
-    pub fn differs(&self) -> Vec<String> {
-        let first = self.findings.iter().find(|found| found.counts());
-        first.map(|found| self.expected.missing_in(found)).unwrap_or_default()
-    }
 }
 
 /// A seed that nobody chose.
@@ -144,24 +55,45 @@ pub fn run(settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<()> {
         Error::missing(format!("a lab called {name}"), "cargo lab run lists the labs")
     })?;
     let outcome = watch(lab, settings, say)?;
-    for found in &outcome.findings {
-        say(&format!(
-            "{} {} {:.0} %: {}",
-            found.severity,
-            found.cause,
-            found.impact * 100.0,
-            found.sentence
-        ));
+    if let Some((shown, is_it)) = &outcome.symptom {
+        let word = if *is_it { "" } else { ": not the trouble of the document" };
+        say(&format!("iostat: {shown}{word}"));
     }
-    outcome.differs().iter().for_each(|part| say(part));
-    say(&format!("{}: {:?}", lab.name, outcome.mark(lab)));
+    outcome.findings.iter().for_each(|found| say(&sentence(lab, &outcome, found)));
+    if let Some((found, measured, near)) = outcome.impact(lab) {
+        let word = if near { "near" } else { "far from" };
+        say(&format!("impact {:.0} %, {word} the {:.0} % measured", found * 1e2, measured * 1e2));
+    }
+    outcome.differs(lab).iter().for_each(|part| say(part));
+    let Outcome { seed, took_s, busy_percent, .. } = outcome;
+    say(&format!(
+        "{}: {:?} (seed {seed}, {took_s:.0} s, others waited for a CPU {busy_percent:.0} % of the time)",
+        lab.name,
+        outcome.mark(lab)
+    ));
     Ok(())
+}
+
+fn sentence(lab: &Lab, outcome: &Outcome, found: &Found) -> String {
+    let note = match () {
+        () if outcome.is_elsewhere(found) => " (elsewhere)",
+        () if outcome.is_of_the_machine(lab, found) => " (the machine)",
+        () => "",
+    };
+    let Found { severity, cause, impact, sentence, .. } = found;
+    format!("{severity} {cause} {:.0} %{note}: {sentence}", impact * 100.0)
 }
 
 /// Runs one lab under iowhy.
 pub fn watch(lab: &Lab, settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<Outcome> {
+    let begun = Instant::now();
     let seed = settings.seed.unwrap_or_else(any_seed);
-    let mut outcome = Outcome { lab: lab.name.to_owned(), seed, ..Outcome::default() };
+    let mut outcome = Outcome {
+        lab: lab.name.to_owned(),
+        seed,
+        busy_percent: waiting_for_cpu(),
+        ..Outcome::default()
+    };
     let mut stage = Stage::new(seed, settings.seconds)?;
     match (lab.build)(&mut stage) {
         Err(Error::Missing { what, .. } | Error::Unsupported { what, .. }) => {
@@ -171,35 +103,87 @@ pub fn watch(lab: &Lab, settings: &Settings, say: &mut dyn FnMut(&str)) -> Resul
         result => result?,
     }
     outcome.expected = stage.expected.clone();
-    let recording = settings.keep.clone().unwrap_or_else(|| stage.scratch.path().join("watched"));
+    let kept = settings.keep.clone().unwrap_or_else(|| stage.scratch.path().join("watched"));
     if let Some(scene) = stage.guest.take() {
-        outcome.findings = scene.watch(settings.seconds, &recording, say)?;
+        outcome.findings = scene.watch(settings.seconds, &kept, say)?;
+        outcome.took_s = begun.elapsed().as_secs_f64();
         return Ok(outcome);
     }
-    std::thread::sleep(Duration::from_millis(1500));
-    let symptom = symptom(&stage, settings.seconds)?;
-    record(&stage, settings, &recording)?;
-    let shown = symptom.wait_with_output().context(|| "wait for iostat".to_owned())?;
-    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
-    shown.lines().rev().filter(|line| !line.is_empty()).take(2).for_each(&mut *say);
-    outcome.findings = findings(&recording)?;
+    std::thread::sleep(SETTLE);
+    let iostat = iostat(&stage, settings.seconds)?;
+    let before = reading(&stage)?;
+    record(&stage, settings, &kept)?;
+    outcome.pids = stage.pids();
+    outcome.measured = without(&mut stage, before)?;
+    outcome.symptom = symptom(lab, iostat)?;
+    outcome.devices = stage.devices().map(str::to_owned).collect();
+    outcome.findings = findings(&kept)?;
+    drop(stage);
+    outcome.took_s = begun.elapsed().as_secs_f64();
     Ok(outcome)
 }
 
-/// What iostat shows of the device meanwhile.
-fn symptom(stage: &Stage, seconds: u64) -> Result<std::process::Child> {
+/// The share of the last ten seconds that tasks waited for a CPU, per cent.
+fn waiting_for_cpu() -> f64 {
+    let text = std::fs::read_to_string("/proc/pressure/cpu").unwrap_or_default();
+    let some = text.split_whitespace().find_map(|word| word.strip_prefix("avg10="));
+    some.and_then(|number| number.parse().ok()).unwrap_or(0.0)
+}
+
+fn reading(stage: &Stage) -> Result<Option<Reading>> {
+    let relief = stage.relief.as_ref();
+    relief.map(|(measure, _)| measure.read(stage.device(), &stage.pids())).transpose()
+}
+
+/// The share of the time that the cause took since `before`: what an operation costs then and without it.
+fn without(stage: &mut Stage, before: Option<Reading>) -> Result<Option<f64>> {
+    let after = reading(stage)?;
+    let (Some(before), Some(after), Some((measure, relieve))) =
+        (before, after, stage.relief.take())
+    else {
+        return Ok(None);
+    };
+    relieve();
+    std::thread::sleep(NOTICE);
+    let start = measure.read(stage.device(), &stage.pids())?;
+    std::thread::sleep(RELIEVED);
+    let end = measure.read(stage.device(), &stage.pids())?;
+    let costs = measure.cost(&before, &after).zip(measure.cost(&start, &end));
+    Ok(costs.map(|(with, without)| (1.0 - without / with).clamp(0.0, 1.0)))
+}
+
+/// What iostat shows of the lab's devices meanwhile.
+fn iostat(stage: &Stage, seconds: u64) -> Result<Child> {
     let mut iostat = Command::new(command::find("iostat")?);
-    iostat.args(["-dx", "-y"]).args(stage.watched.split_whitespace());
-    iostat.args([&seconds.to_string(), "1"]);
+    iostat.args(["-o", "JSON", "-dxy", &seconds.to_string(), "1"]).args(stage.devices());
     iostat.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     iostat.spawn().context(|| "start iostat".to_owned())
+}
+
+/// What iostat showed, and whether it is what the lab's document tells.
+fn symptom(lab: &Lab, iostat: Child) -> Result<Option<(String, bool)>> {
+    let shown = iostat.wait_with_output().context(|| "wait for iostat".to_owned())?;
+    let shown: Value = serde_json::from_slice(&shown.stdout).unwrap_or_default();
+    let disks = shown["sysstat"]["hosts"][0]["statistics"][0]["disk"].as_array();
+    let value = |disk: &Value, name: &str| disk[name].as_f64().unwrap_or(0.0);
+    let names = ["r/s", "w/s", "rkB/s", "wkB/s", "r_await", "w_await", "aqu-sz", "util"];
+    let line = |disk: &Value| {
+        let words = names.iter().map(|it| format!("{it} {:.1}", value(disk, it)));
+        words.collect::<Vec<_>>().join("  ")
+    };
+    let disks = disks.map_or(&[][..], Vec::as_slice);
+    let lines: Vec<String> = disks.iter().map(line).collect();
+    // iostat keeps its own order: any of the lab's devices may show it.
+    let shows = |disk: &Value| lab.symptom.iter().all(|(name, least)| value(disk, name) >= *least);
+    let is_it = lab.symptom.is_empty() || disks.iter().any(shows);
+    Ok((lab.sort != Sort::Control).then(|| (lines.join("; "), is_it)))
 }
 
 fn record(stage: &Stage, settings: &Settings, recording: &Path) -> Result<()> {
     let mut record = Command::new(iowhy::binary()?);
     record.args(["record", "-t", &settings.seconds.to_string(), "-o"]).arg(recording);
     if !settings.whole {
-        record.args(stage.watched.split_whitespace().flat_map(|device| ["-d", device]));
+        record.args(stage.devices().flat_map(|device| ["-d", device]));
     }
     command::output_of(record).map(drop)
 }

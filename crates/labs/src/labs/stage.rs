@@ -2,7 +2,8 @@
 
 use super::expected::Expected;
 use super::guest::Scene;
-use crate::devices::{Backing, BlockDevice, Cgroup, FileSystem, Kind, LoopDevice};
+use super::measure::Measure;
+use crate::devices::{Backing, BlockDevice, Cgroup, FileSystem, Hand, Kind, LoopDevice, Served};
 use crate::error::Context;
 use crate::fio::Job;
 use crate::scratch::Scratch;
@@ -18,6 +19,14 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
+/// From the making of a lab to its watch, about: see `run::watch`.
+const BEFORE_WATCH_MS: u64 = 2500;
+/// For how many seconds more than the watch fio may run: a busy machine is slow to begin one.
+const LONGEST_S: u64 = 600;
+/// How long the load may take to end before it is killed.
+const PATIENCE: Duration = Duration::from_secs(4);
+/// Longer than any lab lasts.
+const NEVER_MS: u64 = 3_600_000;
 
 /// Numbers that differ in each run and can be had again from the seed.
 #[derive(Clone, Debug)]
@@ -60,11 +69,13 @@ pub struct Stage {
     pub expected: Expected,
     /// What is run in a guest instead of here.
     pub guest: Option<Scene>,
+    /// How the cause can be taken away, and what is measured before and after.
+    pub relief: Option<(Measure, Box<dyn FnOnce()>)>,
     /// The load; ended first.
     load: Vec<Child>,
     later: Vec<(Arc<AtomicBool>, JoinHandle<()>)>,
+    hands: Vec<Hand>,
     keep: Vec<Box<dyn Any>>,
-    changed: Vec<(PathBuf, String)>,
     /// The lab's own directory.
     pub scratch: Arc<Scratch>,
 }
@@ -79,10 +90,11 @@ impl Stage {
             watched: String::new(),
             expected: Expected::default(),
             guest: None,
+            relief: None,
             load: Vec::new(),
             later: Vec::new(),
+            hands: Vec::new(),
             keep: Vec::new(),
-            changed: Vec::new(),
             scratch: Scratch::new()?,
         })
     }
@@ -99,15 +111,13 @@ impl Stage {
         Ok(device)
     }
 
-    /// A device over another one, whose limits can be changed without anybody above seeing it. It is
-    /// watched.
-    pub fn hidden(&mut self, mib: u64) -> Result<(LoopDevice, Hidden)> {
-        let below = LoopDevice::new(&self.scratch, Backing::Tmpfs, mib * MIB)?;
-        let above = LoopDevice::over(&self.scratch, &below)?;
-        self.watched = above.name().to_owned();
-        let hidden = Hidden::new(below.path())?;
-        self.keep(below);
-        Ok((above, hidden))
+    /// A device whose speed can be changed without anybody above seeing why. It is watched.
+    pub fn hidden(&mut self, mib: u64) -> Result<(Served, Hand)> {
+        let device = Served::new(&self.scratch, mib * MIB)?;
+        self.watched = device.name().to_owned();
+        self.hands.push(device.hand());
+        let hand = device.hand();
+        Ok((device, hand))
     }
 
     /// A file system on `device`.
@@ -131,18 +141,75 @@ impl Stage {
         self.start(cgroup.inside(&command))
     }
 
+    /// Starts a fio job whose process has a name of its own.
+    pub fn fio_as(&mut self, name: &str, job: Job) -> Result<()> {
+        let command = self.command_of(job)?;
+        let program = self.called(&command::find("fio")?, name)?;
+        let mut renamed = Command::new(program);
+        renamed.args(command.get_args());
+        self.start(renamed)
+    }
+
+    /// A program under another name: the kernel names a process after the file that it was started by.
+    pub fn called(&self, program: &Path, name: &str) -> Result<PathBuf> {
+        let link = self.scratch.path().join(name);
+        std::os::unix::fs::symlink(program, &link)
+            .context(|| format!("make {}", link.display()))?;
+        Ok(link)
+    }
+
+    /// Milliseconds from now to a moment in the watch, between so many tenths of it.
+    pub fn into_watch(&mut self, from: u64, to: u64) -> u64 {
+        BEFORE_WATCH_MS + self.seconds * 100 * self.dice.between(from, to)
+    }
+
     fn command_of(&mut self, job: Job) -> Result<Command> {
         let seed = self.dice.between(1, 1 << 30);
-        let job = job.with("randseed", seed.to_string()).timed(self.seconds + 30);
+        let job = job.with("randseed", seed.to_string()).timed(self.seconds + LONGEST_S);
         job.command(&self.scratch.fresh("fio.json"))
     }
 
     /// Starts a process that is ended with the lab.
     pub fn start(&mut self, mut command: Command) -> Result<()> {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        self.scratch.mark(&mut command);
         let shown = command::shown(&command);
         let child = command.spawn().context(|| format!("start {shown}"))?;
         self.load.push(child);
+        Ok(())
+    }
+
+    /// The devices that are watched.
+    pub fn devices(&self) -> impl Iterator<Item = &str> {
+        self.watched.split_whitespace()
+    }
+
+    /// The first of them: the one that a cause is on.
+    pub fn device(&self) -> &str {
+        self.devices().next().unwrap_or_default()
+    }
+
+    /// The processes of the load, and all that they started.
+    pub fn pids(&self) -> Vec<u32> {
+        let started: Vec<u32> = self.load.iter().map(Child::id).collect();
+        process::below(&started)
+    }
+
+    /// Says how the cause can be taken away while the load goes on, and what then shows its impact.
+    pub fn relieved(&mut self, measure: Measure, action: impl FnOnce() + 'static) {
+        self.relief = Some((measure, Box::new(action)));
+    }
+
+    /// Changes a setting of a device's queue, which is the cause: its old value takes the cause away.
+    pub fn set_cause(
+        &mut self,
+        device: &dyn BlockDevice,
+        setting: &str,
+        value: &str,
+    ) -> Result<()> {
+        let path = PathBuf::from(format!("/sys/block/{}/queue/{setting}", device.name()));
+        let before = self.scratch.set(&path, value)?;
+        self.relieved(Measure::Bytes, move || drop(fs::write(path, before)));
         Ok(())
     }
 
@@ -160,29 +227,9 @@ impl Stage {
         self.start(python)
     }
 
-    /// Does something once, so many milliseconds from now, unless the lab ends before.
-    pub fn after(&mut self, milliseconds: u64, action: impl FnOnce() + Send + 'static) {
-        let ended = Arc::new(AtomicBool::new(false));
-        let seen = Arc::clone(&ended);
-        let thread = std::thread::spawn(move || {
-            for _ in 0..milliseconds / 10 {
-                if seen.load(Ordering::Relaxed) {
-                    return;
-                }
-                std::thread::sleep(Duration::from_millis(10));
-            }
-            action();
-        });
-        self.later.push((ended, thread));
-    }
-
-    /// Changes a setting below /sys, such as a device's queue's, until the lab ends: a loop device keeps
-    /// its settings for whoever uses it next.
+    /// Changes a setting below /sys until the lab ends.
     pub fn set_file(&mut self, path: PathBuf, value: &str) -> Result<()> {
-        let before = fs::read_to_string(&path).context(|| format!("read {}", path.display()))?;
-        fs::write(&path, value).context(|| format!("write {value} to {}", path.display()))?;
-        self.changed.push((path, before));
-        Ok(())
+        self.scratch.set(&path, value).map(drop)
     }
 
     /// The same for a setting of a device's queue.
@@ -190,14 +237,42 @@ impl Stage {
         self.set_file(format!("/sys/block/{}/queue/{setting}", device.name()).into(), value)
     }
 
-    /// Lets what is below be as uneven as a disk: from `low` to `high` requests a second, anew every 300 ms.
-    pub fn uneven(&mut self, hidden: &Hidden, low: u64, high: u64) {
-        let (later, mut dice, seconds) = (hidden.clone(), self.dice.clone(), self.seconds);
-        self.after(10, move || {
-            for _ in 0..seconds * 5 {
-                drop(later.iops(dice.between(low, high)));
-                std::thread::sleep(Duration::from_millis(300));
+    /// Lets a device be as uneven as a disk: from `low` to `high` requests a second, anew every 300 ms.
+    pub fn uneven(&mut self, hand: &Hand, low: u64, high: u64) {
+        let (hand, mut dice) = (hand.clone(), self.dice.clone());
+        self.again(10, move || {
+            drop(hand.iops(dice.between(low, high)));
+            300
+        });
+    }
+
+    /// Does something in so many milliseconds, and again after as many as it returns, until the lab ends.
+    pub fn again(&mut self, milliseconds: u64, mut action: impl FnMut() -> u64 + Send + 'static) {
+        let ended = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&ended);
+        let thread = std::thread::spawn(move || {
+            let mut wait = milliseconds;
+            loop {
+                for _ in 0..wait.div_ceil(10) {
+                    if seen.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                wait = action();
             }
+        });
+        self.later.push((ended, thread));
+    }
+
+    /// Does something once, so many milliseconds from now, unless the lab ends before.
+    pub fn after(&mut self, milliseconds: u64, action: impl FnOnce() + Send + 'static) {
+        let mut action = Some(action);
+        self.again(milliseconds, move || {
+            if let Some(action) = action.take() {
+                action();
+            }
+            NEVER_MS
         });
     }
 
@@ -214,68 +289,20 @@ impl Drop for Stage {
             let _panicked = thread.join();
         }
         // A limited device would let nobody end.
-        for thing in &self.keep {
-            if let Some(hidden) = thing.downcast_ref::<Hidden>() {
-                hidden.open();
-            }
-        }
+        self.hands.iter().for_each(Hand::open);
+        // A shell's children outlive it.
+        let below = self.pids();
         for child in &self.load {
             process::signal(child, Signal::TERM);
         }
         for child in &mut self.load {
-            process::wait_or_kill(child, Duration::from_secs(8));
+            process::wait_or_kill(child, PATIENCE);
         }
-        while let Some((path, before)) = self.changed.pop() {
-            // The chosen one stands in brackets.
-            let chosen = before.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
-            let value = chosen.map_or(before.trim(), |(value, _)| value);
-            let _the_device_is_gone = fs::write(path, value);
-        }
+        let ours = self.scratch.variable();
+        process::with_environment(&ours).filter(|pid| below.contains(pid)).for_each(process::kill);
+        self.scratch.restore();
         while let Some(last) = self.keep.pop() {
             drop(last);
-        }
-    }
-}
-
-/// A device whose limits hold for the whole machine: the root of cgroup version 1.
-#[derive(Clone, Debug)]
-pub struct Hidden {
-    root: PathBuf,
-    number: String,
-}
-
-/// The files with limits for the whole machine.
-const LIMITS: [&str; 4] = ["read_iops", "write_iops", "read_bps", "write_bps"];
-
-impl Hidden {
-    fn new(device: &Path) -> Result<Hidden> {
-        use std::os::unix::fs::MetadataExt;
-        let root = machine::cgroup_v1_root("blkio").ok_or_else(|| {
-            crate::Error::unsupported("cgroup v1's blkio", "a guest whose disk QEMU limits")
-        })?;
-        let about = fs::metadata(device).context(|| format!("look at {}", device.display()))?;
-        let number = about.rdev();
-        let number = format!("{}:{}", rustix::fs::major(number), rustix::fs::minor(number));
-        Ok(Hidden { root, number })
-    }
-
-    /// Limits it: `what` is one of read_iops, write_iops, read_bps and write_bps.
-    pub fn limit(&self, what: &str, value: u64) -> Result<()> {
-        let path = self.root.join(format!("blkio.throttle.{what}_device"));
-        fs::write(&path, format!("{} {value}", self.number))
-            .context(|| format!("write to {}", path.display()))
-    }
-
-    /// Limits reads and writes to so many a second.
-    pub fn iops(&self, value: u64) -> Result<()> {
-        self.limit("read_iops", value)?;
-        self.limit("write_iops", value)
-    }
-
-    /// Takes every limit away.
-    pub fn open(&self) {
-        for what in LIMITS {
-            let _never_set = self.limit(what, 0);
         }
     }
 }

@@ -26,6 +26,7 @@ mod guests;
 mod hung;
 mod kernels;
 mod labs;
+mod live_labs;
 mod locate;
 mod metadata;
 mod recording;
@@ -42,6 +43,7 @@ fn main() {
     let tests = [
         architecture::tests(),
         labs::tests(),
+        live_labs::tests(),
         kernels::tests(),
         guests::tests(),
         direct::tests(),

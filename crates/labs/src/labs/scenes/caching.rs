@@ -2,136 +2,31 @@
 
 use super::*;
 use crate::devices::FileSystem;
+use crate::labs::measure::Measure;
 use std::path::PathBuf;
 
 /// The labs.
 pub const LABS: &[Lab] = &[
-    Lab {
-        name: "readahead-waste",
-        sort: Sort::Cause,
-        causes: &["readahead-waste"],
-        build: |it| mapped(it, "0"),
-    },
-    Lab {
-        name: "readahead-waste-near",
-        sort: Sort::NearMiss,
-        causes: &["readahead-waste"],
-        build: |it| mapped(it, "random"),
-    },
-    Lab {
-        name: "page-cache-thrash",
-        sort: Sort::Cause,
-        causes: &["page-cache-thrash"],
-        build: |it| cached(it, 48),
-    },
-    Lab {
-        name: "page-cache-thrash-near",
-        sort: Sort::NearMiss,
-        causes: &["page-cache-thrash"],
-        build: |it| cached(it, 800),
-    },
-    Lab {
-        name: "major-faults",
-        sort: Sort::Cause,
-        causes: &["major-faults"],
-        build: |it| code(it, 40),
-    },
-    Lab {
-        name: "major-faults-near",
-        sort: Sort::NearMiss,
-        causes: &["major-faults"],
-        build: |it| code(it, 800),
-    },
-    Lab {
-        name: "metadata-scan",
-        sort: Sort::Cause,
-        causes: &["metadata-scan"],
-        build: |it| scan(it, "os.lstat(p)"),
-    },
-    Lab {
-        name: "metadata-scan-near",
-        sort: Sort::NearMiss,
-        causes: &["metadata-scan"],
-        build: |it| scan(it, "open(p,'rb').read()"),
-    },
-    Lab {
-        name: "bulk-scan",
-        sort: Sort::Cause,
-        causes: &["bulk-scan"],
-        build: |it| bulk(it, true),
-    },
-    Lab {
-        name: "bulk-scan-near",
-        sort: Sort::NearMiss,
-        causes: &["bulk-scan"],
-        build: |it| bulk(it, false),
-    },
-    Lab {
-        name: "writeback-burst",
-        sort: Sort::Cause,
-        causes: &["writeback-burst"],
-        build: |it| bursts(it, true),
-    },
-    Lab {
-        name: "writeback-burst-near",
-        sort: Sort::NearMiss,
-        causes: &["writeback-burst"],
-        build: |it| bursts(it, false),
-    },
-    Lab {
-        name: "double-caching",
-        sort: Sort::Cause,
-        causes: &["double-caching"],
-        build: |it| twice(it, Backing::File),
-    },
-    Lab {
-        name: "double-caching-near",
-        sort: Sort::NearMiss,
-        causes: &["double-caching"],
-        build: |it| twice(it, Backing::DirectFile),
-    },
-    Lab {
-        name: "fragmentation",
-        sort: Sort::Cause,
-        causes: &["fragmentation"],
-        build: |it| pieces(it, true),
-    },
-    Lab {
-        name: "fragmentation-near",
-        sort: Sort::NearMiss,
-        causes: &["fragmentation"],
-        build: |it| pieces(it, false),
-    },
-    Lab {
-        name: "direct-buffered-mix",
-        sort: Sort::Cause,
-        causes: &["direct-buffered-mix"],
-        build: |it| mix(it, true),
-    },
-    Lab {
-        name: "direct-buffered-mix-near",
-        sort: Sort::NearMiss,
-        causes: &["direct-buffered-mix"],
-        build: |it| mix(it, false),
-    },
-    Lab {
-        name: "misaligned-rmw",
-        sort: Sort::Cause,
-        causes: &["misaligned-rmw"],
-        build: |it| parts(it, 512),
-    },
-    Lab {
-        name: "misaligned-rmw-near",
-        sort: Sort::NearMiss,
-        causes: &["misaligned-rmw"],
-        build: |it| parts(it, 4096),
-    },
-    Lab {
-        name: "case-phantom-reads",
-        sort: Sort::Cause,
-        causes: &["readahead-waste"],
-        build: phantom_reads,
-    },
+    Lab::cause("readahead-waste", &["readahead-waste"], |it| mapped(it, "0")),
+    Lab::near("readahead-waste-near", &["readahead-waste"], |it| mapped(it, "random")),
+    Lab::cause("page-cache-thrash", &["page-cache-thrash"], |it| cached(it, 48)),
+    Lab::near("page-cache-thrash-near", &["page-cache-thrash"], |it| cached(it, 800)),
+    Lab::cause("major-faults", &["major-faults"], |it| code(it, 40)),
+    Lab::near("major-faults-near", &["major-faults"], |it| code(it, 800)),
+    Lab::cause("metadata-scan", &["metadata-scan"], |it| scan(it, "os.lstat(p)")),
+    Lab::near("metadata-scan-near", &["metadata-scan"], |it| scan(it, "open(p,'rb').read()")),
+    Lab::cause("bulk-scan", &["bulk-scan"], |it| bulk(it, true)),
+    Lab::near("bulk-scan-near", &["bulk-scan"], |it| bulk(it, false)),
+    Lab::cause("writeback-burst", &["writeback-burst"], |it| bursts(it, true)),
+    Lab::near("writeback-burst-near", &["writeback-burst"], |it| bursts(it, false)),
+    Lab::cause("double-caching", &["double-caching"], |it| twice(it, Backing::File)),
+    Lab::near("double-caching-near", &["double-caching"], |it| twice(it, Backing::DirectFile)),
+    Lab::cause("fragmentation", &["fragmentation"], |it| pieces(it, true)),
+    Lab::near("fragmentation-near", &["fragmentation"], |it| pieces(it, false)),
+    Lab::cause("direct-buffered-mix", &["direct-buffered-mix"], |it| mix(it, true)),
+    Lab::near("direct-buffered-mix-near", &["direct-buffered-mix"], |it| mix(it, false)),
+    Lab::cause("misaligned-rmw", &["misaligned-rmw"], |it| parts(it, 512)),
+    Lab::near("misaligned-rmw-near", &["misaligned-rmw"], |it| parts(it, 4096)),
 ];
 
 /// A file system with one cold file.
@@ -149,9 +44,11 @@ fn cold_file(
 }
 
 /// Random faults in a mapped file larger than the memory; `hint` is what fio says to the kernel.
-fn mapped(stage: &mut Stage, hint: &str) -> Result<()> {
+pub(super) fn mapped(stage: &mut Stage, hint: &str) -> Result<()> {
     let (device, hidden) = stage.hidden(768)?;
     stage.set(&device, "read_ahead_kb", "128")?;
+    let window = format!("/sys/block/{}/queue/read_ahead_kb", device.name());
+    stage.relieved(Measure::Faults, move || drop(std::fs::write(window, "4")));
     let name = stage.dice.name();
     let (disk, file) = cold_file(stage, device, &name, 360)?;
     hidden.limit("read_bps", stage.dice.between(20, 60) * MIB)?;
@@ -162,7 +59,6 @@ fn mapped(stage: &mut Stage, hint: &str) -> Result<()> {
         .with("norandommap", "1");
     stage.fio_inside(job, &memory)?;
     stage.keep(memory);
-    stage.keep(hidden);
     stage.keep(disk);
     Ok(())
 }
@@ -180,13 +76,12 @@ fn cached(stage: &mut Stage, mib: u64) -> Result<()> {
     stage.fio_inside(job, &memory)?;
     std::thread::sleep(std::time::Duration::from_secs(4));
     stage.keep(memory);
-    stage.keep(hidden);
     stage.keep(disk);
     Ok(())
 }
 
 /// A library whose functions are called here and there.
-fn code(stage: &mut Stage, mib: u64) -> Result<()> {
+pub(super) fn code(stage: &mut Stage, mib: u64) -> Result<()> {
     let (device, hidden) = stage.hidden(768)?;
     let name = format!("lib{}.so", stage.dice.name());
     let (disk, file) = cold_file(stage, device, &name, 100)?;
@@ -201,35 +96,38 @@ fn code(stage: &mut Stage, mib: u64) -> Result<()> {
         std::thread::sleep(std::time::Duration::from_secs(4));
     }
     stage.keep(memory);
-    stage.keep(hidden);
     stage.keep(disk);
     Ok(())
 }
 
-/// A tree of small files that is walked over; `what` is done to each.
-fn scan(stage: &mut Stage, what: &str) -> Result<()> {
-    let (device, hidden) = stage.hidden(768)?;
+/// A cold file system with a tree of small files, whose inodes are read one by one.
+pub(super) fn tree(
+    stage: &mut Stage,
+    device: impl BlockDevice + 'static,
+    files: u64,
+    bytes: u64,
+) -> Result<FileSystem> {
     let disk = stage.mounted(device, Kind::Ext4)?;
-    let many = if what.contains("lstat") { 24_000 } else { 2_000 };
-    let bytes = if what.contains("lstat") { 1 } else { 100_000 };
     let make = format!(
-        "import os,sys\nr=sys.argv[1]\nfor i in range({many}):\n d=f'{{r}}/d{{i%200}}'\n os.makedirs(d,exist_ok=True)\n open(f'{{d}}/f{{i}}','w').write('x'*{bytes})\n"
+        "import os,sys\nr=sys.argv[1]\nfor i in range({files}):\n d=f'{{r}}/d{{i%200}}'\n os.makedirs(d,exist_ok=True)\n open(f'{{d}}/f{{i}}','w').write('x'*{bytes})\n"
     );
-    crate::command::run(
-        "python3",
-        ["-c".as_ref(), std::ffi::OsStr::new(&make), disk.path().as_os_str()],
-    )?;
+    script(&make, disk.path())?;
     disk.remount()?;
-    stage.set_file(
-        format!("/sys/fs/ext4/{}/inode_readahead_blks", disk.device().name()).into(),
-        "1",
-    )?;
+    let setting = format!("/sys/fs/ext4/{}/inode_readahead_blks", disk.device().name());
+    stage.set_file(setting.into(), "1")?;
+    Ok(disk)
+}
+
+/// A tree of small files that is walked over; `what` is done to each.
+pub(super) fn scan(stage: &mut Stage, what: &str) -> Result<()> {
+    let (device, hidden) = stage.hidden(768)?;
+    let many = if what.contains("lstat") { (24_000, 1) } else { (2_000, 100_000) };
+    let disk = tree(stage, device, many.0, many.1)?;
     hidden.iops(stage.dice.between(60, 110))?;
     let walk = format!(
         "import os,sys\nfor d,_,fs in os.walk(sys.argv[1]):\n for f in fs:\n  p=os.path.join(d,f)\n  {what}\n"
     );
     stage.python(&walk, &[disk.path()])?;
-    stage.keep(hidden);
     stage.keep(disk);
     Ok(())
 }
@@ -252,7 +150,6 @@ fn bulk(stage: &mut Stage, others: bool) -> Result<()> {
             .with("size", (100 * MIB).to_string());
         stage.fio(job)?;
     }
-    stage.keep(hidden);
     stage.keep(disk);
     Ok(())
 }
@@ -271,33 +168,12 @@ fn bursts(stage: &mut Stage, bursts: bool) -> Result<()> {
         .with("size", (100 * MIB).to_string())
         .with("rate_iops", "150");
     stage.fio(job)?;
-    // The whole device counts I/Os: a burst of writes takes what the reads need.
-    hidden.limit("read_iops", 0)?;
     let chunk = if bursts { 250 } else { 12 };
     let pause = if bursts { "1.6" } else { "0.08" };
     let program = format!(
         "import os,sys,time,random\nfd=os.open(sys.argv[1],os.O_WRONLY)\nwhile True:\n for _ in range({chunk}): os.pwrite(fd,b'x'*4096,random.randrange(25000)*4096)\n os.fdatasync(fd)\n time.sleep({pause})\n"
     );
     stage.python(&program, &[&log])?;
-    if bursts {
-        // What a real disk does: reads wait while its queue is full of writes.
-        let later = hidden.clone();
-        let seconds = stage.seconds;
-        let stat = format!("/sys/block/{}/inflight", disk.device().name());
-        stage.after(100, move || {
-            for _ in 0..(seconds + 4) * 50 {
-                let text = std::fs::read_to_string(&stat).unwrap_or_default();
-                let writes = text
-                    .split_whitespace()
-                    .nth(1)
-                    .and_then(|it| it.parse::<u64>().ok())
-                    .unwrap_or(0);
-                drop(later.limit("read_iops", if writes > 4 { 60 } else { 0 }));
-                std::thread::sleep(std::time::Duration::from_millis(20));
-            }
-        });
-    }
-    stage.keep(hidden);
     stage.keep(disk);
     Ok(())
 }
@@ -324,19 +200,17 @@ fn pieces(stage: &mut Stage, full: bool) -> Result<()> {
     let write = "import os,sys\nfd=os.open(sys.argv[1]+'/table',os.O_CREAT|os.O_WRONLY)\nfor _ in range(56): os.write(fd,b'x'*1048576)\nos.fsync(fd)\n";
     let programs: &[&str] = if full { &[make, holes, write] } else { &[write] };
     for program in programs {
-        let program = std::ffi::OsStr::new(program);
-        crate::command::run("python3", ["-c".as_ref(), program, disk.path().as_os_str()])?;
+        script(program, disk.path())?;
         disk.remount()?;
     }
     stage.set(disk.device(), "read_ahead_kb", "128")?;
     hidden.iops(stage.dice.between(120, 260))?;
     stage.shell(r#"sleep 1; cat "$1"/table >/dev/null; sleep 60"#, &[disk.path()])?;
-    stage.keep(hidden);
     stage.keep(disk);
     Ok(())
 }
 
-fn mix(stage: &mut Stage, both: bool) -> Result<()> {
+pub(super) fn mix(stage: &mut Stage, both: bool) -> Result<()> {
     let (device, hidden) = stage.hidden(700)?;
     let disk = stage.mounted(device, Kind::Ext4)?;
     let table = fio::prepare(&disk.path().join("table"), 200 * MIB)?;
@@ -352,7 +226,6 @@ fn mix(stage: &mut Stage, both: bool) -> Result<()> {
             .with("size", (200 * MIB).to_string())
             .with("rate_iops", "250");
     stage.fio(buffered)?;
-    stage.keep(hidden);
     stage.keep(disk);
     Ok(())
 }
@@ -367,13 +240,12 @@ fn parts(stage: &mut Stage, bytes: u64) -> Result<()> {
         "import os,sys,random\nfd=os.open(sys.argv[1],os.O_WRONLY|os.O_DSYNC)\nwhile True: os.pwrite(fd,b'x'*{bytes},random.randrange(76000)*4096)\n"
     );
     stage.python(&program, &[&file])?;
-    stage.keep(hidden);
     stage.keep(disk);
     Ok(())
 }
 
 /// A column store that only writes: hundreds of mapped files, under a memory limit.
-fn phantom_reads(stage: &mut Stage) -> Result<()> {
+pub(super) fn phantom_reads(stage: &mut Stage) -> Result<()> {
     let (device, hidden) = stage.hidden(900)?;
     stage.set(&device, "read_ahead_kb", "128")?;
     let disk = stage.mounted(device, Kind::Ext4)?;
@@ -381,10 +253,7 @@ fn phantom_reads(stage: &mut Stage) -> Result<()> {
     let make = format!(
         "import sys\nfor i in range({files}): open(f'{{sys.argv[1]}}/column{{i}}.d','wb').write(b'x'*1048576)\n"
     );
-    crate::command::run(
-        "python3",
-        ["-c".as_ref(), std::ffi::OsStr::new(&make), disk.path().as_os_str()],
-    )?;
+    script(&make, disk.path())?;
     disk.remount()?;
     hidden.limit("read_bps", stage.dice.between(20, 50) * MIB)?;
     let memory = Cgroup::memory(&stage.scratch, 64 * MIB)?;
@@ -395,7 +264,6 @@ fn phantom_reads(stage: &mut Stage) -> Result<()> {
     python.args(["-c", &program]).arg(disk.path());
     stage.start(memory.inside(&python))?;
     stage.keep(memory);
-    stage.keep(hidden);
     stage.keep(disk);
     Ok(())
 }

@@ -2,66 +2,56 @@
 
 use super::*;
 use crate::error::Context;
-use std::process::Command;
+use std::path::PathBuf;
+use std::time::Duration;
 
-/// The labs.
+/// The labs. What iostat must show is what its document begins with.
 pub const LABS: &[Lab] = &[
-    Lab {
-        name: "case-word-counter",
-        sort: Sort::Cause,
-        causes: &["temp-file-churn"],
-        build: |it| word_counter(it, true),
-    },
-    Lab {
-        name: "temp-file-churn-near",
-        sort: Sort::NearMiss,
-        causes: &["temp-file-churn"],
-        build: |it| word_counter(it, false),
-    },
-    Lab {
-        name: "case-stat-storm",
-        sort: Sort::Cause,
-        causes: &["metadata-scan"],
-        build: |it| stat_storm(it, true),
-    },
-    Lab {
-        name: "case-stat-storm-no-frames",
-        sort: Sort::Cause,
-        causes: &["metadata-scan"],
-        build: |it| stat_storm(it, false),
-    },
-    Lab {
-        name: "case-suspicious-drive",
-        sort: Sort::Cause,
-        causes: &["device-slow-tail"],
-        build: suspicious_drive,
-    },
+    Lab::cause("case-word-counter", &["temp-file-churn"], |it| word_counter(it, true))
+        .showing(&[("w_await", 1000.0), ("util", 95.0)]),
+    Lab::near("temp-file-churn-near", &["temp-file-churn"], |it| word_counter(it, false)),
+    Lab::cause("case-stat-storm", &["metadata-scan"], |it| stat_storm(it, true))
+        .showing(&[("r/s", 50.0), ("util", 80.0)]),
+    Lab::cause("case-stat-storm-no-frames", &["metadata-scan"], |it| stat_storm(it, false))
+        .showing(&[("r/s", 50.0), ("util", 80.0)]),
+    Lab::cause("case-suspicious-drive", &["device-slow-tail"], suspicious_drive)
+        .showing(&[("r_await", 1.2 * HEALTHY_MS as f64)]),
+    Lab::cause("case-phantom-reads", &["readahead-waste"], caching::phantom_reads)
+        .showing(&[("r/s", 50.0), ("rkB/s", 5000.0)]),
+    Lab::cause("case-snapshot", &["lock-behind-io"], snapshot).showing(&[("w_await", 100.0)]),
 ];
+
+/// What a healthy drive takes for a read in the document of the suspicious one, milliseconds.
+const HEALTHY_MS: u64 = 6;
 
 /// A web application that answers each request with a thousand small files, written, read back and
 /// removed; or that keeps them.
 fn word_counter(stage: &mut Stage, removes: bool) -> Result<()> {
     let (device, hidden) = stage.hidden(900)?;
     let disk = stage.mounted(device, Kind::Ext4)?;
-    hidden.limit("write_bps", stage.dice.between(25, 45) * MIB)?;
+    hidden.limit("write_bps", stage.dice.between(8, 12) * MIB)?;
+    // The document's kernel did not hold writes back for readers.
+    stage.set(disk.device(), "wbt_lat_usec", "0")?;
+    let bdi = PathBuf::from(format!("/sys/dev/block/{}/bdi", disk.device().number()?));
+    // What memory is to the document's machine: so much may be dirty, and the rest must be written.
+    stage.set_file(bdi.join("strict_limit"), "1")?;
+    let dirty = stage.dice.between(40, 48) * MIB;
+    stage.set_file(bdi.join("max_bytes"), &dirty.to_string())?;
     let port = stage.dice.between(20_000, 40_000);
-    let files = stage.dice.between(450, 600);
-    let bytes = stage.dice.between(100_000, 200_000);
+    let files = stage.dice.between(200, 250);
+    let bytes = stage.dice.between(120_000, 180_000);
     let program = format!(
         "import os,sys,uuid,shutil\nfrom flask import Flask\napp=Flask('words')\nn=0\n@app.route('/popularity/<word>')\ndef popularity(word):\n global n\n n+=1\n d=f'{{sys.argv[1]}}/{{uuid.uuid4() if {keep}==0 else 0}}'\n os.makedirs(d,exist_ok=True)\n for i in range({files}): open(f'{{d}}/{{i}}.txt','w').write('x'*{bytes})\n t=0\n for i in range({files}): t+=len(open(f'{{d}}/{{i}}.txt').read())\n if {keep}==0: shutil.rmtree(d)\n return str(t)\napp.run(port={port})\n",
         keep = u8::from(!removes)
     );
-    let memory = Cgroup::memory(&stage.scratch, 64 * MIB)?;
-    let mut python = Command::new(crate::command::find("python3")?);
-    python.args(["-c", &program]).arg(disk.path());
-    stage.start(memory.inside(&python))?;
+    stage.python(&program, &[disk.path()])?;
     let ask = format!(
         "import urllib.request,time\nwhile True:\n try: urllib.request.urlopen('http://127.0.0.1:{port}/popularity/word').read()\n except OSError: time.sleep(0.2)\n"
     );
+    // Two people ask at a time.
+    stage.python(&ask, &[])?;
     stage.python(&ask, &[])?;
     std::thread::sleep(std::time::Duration::from_secs(3));
-    stage.keep(memory);
-    stage.keep(hidden);
     stage.keep(disk);
     Ok(())
 }
@@ -95,10 +85,7 @@ fn stat_storm(stage: &mut Stage, frames: bool) -> Result<()> {
     let (device, hidden) = stage.hidden(768)?;
     let disk = stage.mounted(device, Kind::Ext4)?;
     let make = "import os,sys\nfor i in range(24000):\n d=f'{sys.argv[1]}/d{i%200}'\n os.makedirs(d,exist_ok=True)\n open(f'{d}/f{i}','w').close()\n";
-    crate::command::run(
-        "python3",
-        ["-c".as_ref(), std::ffi::OsStr::new(make), disk.path().as_os_str()],
-    )?;
+    script(make, disk.path())?;
     let source = stage.scratch.path().join("DiskUsageMonitor.java");
     std::fs::write(&source, MONITOR).context(|| "write the monitor".to_owned())?;
     crate::command::run("javac", ["-d".as_ref(), stage.scratch.path(), &source])?;
@@ -121,19 +108,45 @@ fn stat_storm(stage: &mut Stage, frames: bool) -> Result<()> {
     )?;
     hidden.iops(stage.dice.between(60, 110))?;
     std::thread::sleep(std::time::Duration::from_secs(3));
-    stage.keep(hidden);
     stage.keep(disk);
     Ok(())
 }
 
 /// One of two drives under the same load has rare long outliers.
 fn suspicious_drive(stage: &mut Stage) -> Result<()> {
-    let sibling = crate::devices::LoopDevice::new(&stage.scratch, Backing::Tmpfs, 256 * MIB)?;
-    let job = Job::new(sibling.path(), Engine::Psync, Access::RandomRead, 16_384)
-        .direct()
-        .with("size", (200 * MIB).to_string())
-        .with("rate_iops", "125");
-    stage.fio(job)?;
+    let healthy = Duration::from_millis(HEALTHY_MS);
+    let (sibling, hand) = stage.hidden(256)?;
+    let (drive, sick) = stage.hidden(256)?;
+    let depth = stage.dice.between(3, 5);
+    for device in [&sibling, &drive] {
+        let job = Job::new(device.path(), Engine::Libaio, Access::RandomRead, 16_384)
+            .direct()
+            .with("size", (200 * MIB).to_string())
+            .with("iodepth", depth.to_string());
+        stage.fio(job)?;
+    }
+    hand.latency(healthy);
+    sick.latency(healthy);
+    stage.watched = format!("{} {}", drive.name(), sibling.name());
+    let mut dice = stage.dice.clone();
+    stage.again(1500, move || {
+        let stall = dice.between(500, 1150);
+        sick.stall(Duration::from_millis(stall));
+        stall + dice.between(1200, 2200)
+    });
     stage.keep(sibling);
-    limits::slow_tail(stage)
+    stage.keep(drive);
+    Ok(())
+}
+
+/// A database's snapshot beside a monitor that writes a burst to another volume every second.
+fn snapshot(stage: &mut Stage) -> Result<()> {
+    let other = stage.fast(128)?;
+    let beside = other.name().to_owned();
+    let program = "import os,sys,time\nfd=os.open(sys.argv[1],os.O_WRONLY)\nwhile True:\n os.lseek(fd,0,0)\n for _ in range(200): os.write(fd,b'x'*16384)\n os.fsync(fd)\n time.sleep(1)\n";
+    stage.python(program, &[other.path()])?;
+    stage.keep(other);
+    journals::lock(stage, true)?;
+    stage.watched = format!("{} {beside}", stage.watched);
+    Ok(())
 }

@@ -4,130 +4,29 @@ use super::*;
 
 /// The labs.
 pub const LABS: &[Lab] = &[
-    Lab {
-        name: "fsync-heavy",
-        sort: Sort::Cause,
-        causes: &["fsync-heavy"],
-        build: |it| syncing(it, "1"),
-    },
-    Lab {
-        name: "fsync-heavy-near",
-        sort: Sort::NearMiss,
-        causes: &["fsync-heavy"],
-        build: |it| syncing(it, "0"),
-    },
-    Lab {
-        name: "journal-commit",
-        sort: Sort::Cause,
-        causes: &["journal-commit"],
-        build: |it| commits(it, true),
-    },
-    Lab {
-        name: "journal-commit-near",
-        sort: Sort::NearMiss,
-        causes: &["journal-commit"],
-        build: |it| commits(it, false),
-    },
-    Lab {
-        name: "journal-full",
-        sort: Sort::Cause,
-        causes: &["journal-full"],
-        build: |it| journal(it, "size=4"),
-    },
-    Lab {
-        name: "journal-full-near",
-        sort: Sort::NearMiss,
-        causes: &["journal-full"],
-        build: |it| journal(it, "size=128"),
-    },
-    Lab {
-        name: "wbt-throttle",
-        sort: Sort::Cause,
-        causes: &["wbt-throttle"],
-        build: |it| wbt(it, "300"),
-    },
-    Lab {
-        name: "wbt-throttle-near",
-        sort: Sort::NearMiss,
-        causes: &["wbt-throttle"],
-        build: |it| wbt(it, "0"),
-    },
-    Lab {
-        name: "inode-lock",
-        sort: Sort::Cause,
-        causes: &["inode-lock"],
-        build: |it| appending(it, true),
-    },
-    Lab {
-        name: "inode-lock-near",
-        sort: Sort::NearMiss,
-        causes: &["inode-lock"],
-        build: |it| appending(it, false),
-    },
-    Lab {
-        name: "sync-storm",
-        sort: Sort::Cause,
-        causes: &["sync-storm"],
-        build: |it| syncfs(it, true),
-    },
-    Lab {
-        name: "sync-storm-near",
-        sort: Sort::NearMiss,
-        causes: &["sync-storm"],
-        build: |it| syncfs(it, false),
-    },
-    Lab {
-        name: "log-flood",
-        sort: Sort::Cause,
-        causes: &["log-flood"],
-        build: |it| logging(it, 1, "app.log"),
-    },
-    Lab {
-        name: "log-flood-near",
-        sort: Sort::NearMiss,
-        causes: &["log-flood"],
-        build: |it| logging(it, 400, "app.log"),
-    },
-    Lab {
-        name: "atime-updates",
-        sort: Sort::Cause,
-        causes: &["atime-updates"],
-        build: |it| atime(it, "strictatime"),
-    },
-    Lab {
-        name: "atime-updates-near",
-        sort: Sort::NearMiss,
-        causes: &["atime-updates"],
-        build: |it| atime(it, "noatime"),
-    },
-    Lab {
-        name: "discard-storm",
-        sort: Sort::Cause,
-        causes: &["discard-storm"],
-        build: |it| discard(it, "discard"),
-    },
-    Lab {
-        name: "discard-storm-near",
-        sort: Sort::NearMiss,
-        causes: &["discard-storm"],
-        build: |it| discard(it, "nodiscard"),
-    },
-    Lab {
-        name: "lock-behind-io",
-        sort: Sort::Cause,
-        causes: &["lock-behind-io"],
-        build: |it| lock(it, true),
-    },
-    Lab {
-        name: "lock-behind-io-near",
-        sort: Sort::NearMiss,
-        causes: &["lock-behind-io"],
-        build: |it| lock(it, false),
-    },
-    Lab { name: "case-snapshot", sort: Sort::Cause, causes: &["lock-behind-io"], build: snapshot },
+    Lab::cause("fsync-heavy", &["fsync-heavy"], |it| syncing(it, "1")),
+    Lab::near("fsync-heavy-near", &["fsync-heavy"], |it| syncing(it, "0")),
+    Lab::cause("journal-commit", &["journal-commit"], |it| commits(it, true)),
+    Lab::near("journal-commit-near", &["journal-commit"], |it| commits(it, false)),
+    Lab::cause("journal-full", &["journal-full"], |it| journal(it, "size=4")),
+    Lab::near("journal-full-near", &["journal-full"], |it| journal(it, "size=128")),
+    Lab::cause("wbt-throttle", &["wbt-throttle"], |it| wbt(it, "300")),
+    Lab::near("wbt-throttle-near", &["wbt-throttle"], |it| wbt(it, "0")),
+    Lab::cause("inode-lock", &["inode-lock"], |it| appending(it, true)),
+    Lab::near("inode-lock-near", &["inode-lock"], |it| appending(it, false)),
+    Lab::cause("sync-storm", &["sync-storm"], |it| syncfs(it, true)),
+    Lab::near("sync-storm-near", &["sync-storm"], |it| syncfs(it, false)),
+    Lab::cause("log-flood", &["log-flood"], |it| logging(it, 1, "app.log")),
+    Lab::near("log-flood-near", &["log-flood"], |it| logging(it, 400, "app.log")),
+    Lab::cause("atime-updates", &["atime-updates"], |it| atime(it, "strictatime")),
+    Lab::near("atime-updates-near", &["atime-updates"], |it| atime(it, "noatime")),
+    Lab::cause("discard-storm", &["discard-storm"], |it| discard(it, "discard")),
+    Lab::near("discard-storm-near", &["discard-storm"], |it| discard(it, "nodiscard")),
+    Lab::cause("lock-behind-io", &["lock-behind-io"], |it| lock(it, true)),
+    Lab::near("lock-behind-io-near", &["lock-behind-io"], |it| lock(it, false)),
 ];
 
-fn syncing(stage: &mut Stage, every: &str) -> Result<()> {
+pub(super) fn syncing(stage: &mut Stage, every: &str) -> Result<()> {
     let (device, hidden) = stage.hidden(512)?;
     let kind = stage.dice.one(&[Kind::Ext4, Kind::Xfs]);
     let disk = stage.mounted(device, kind)?;
@@ -139,7 +38,6 @@ fn syncing(stage: &mut Stage, every: &str) -> Result<()> {
         .with("fsync", every)
         .with("rate_iops", "500");
     stage.fio(job)?;
-    stage.keep(hidden);
     stage.keep(disk);
     Ok(())
 }
@@ -155,13 +53,12 @@ fn commits(stage: &mut Stage, beside: bool) -> Result<()> {
     }
     let program = "import os,sys,time\nfd=os.open(sys.argv[1]+'/small',os.O_CREAT|os.O_WRONLY)\nwhile True:\n os.write(fd,b'x'*100)\n os.fsync(fd)\n time.sleep(0.1)\n";
     stage.python(program, &[disk.path()])?;
-    stage.keep(hidden);
     stage.keep(disk);
     Ok(())
 }
 
 /// Many changes of metadata, with a small or an ordinary journal.
-fn journal(stage: &mut Stage, size: &str) -> Result<()> {
+pub(super) fn journal(stage: &mut Stage, size: &str) -> Result<()> {
     let (device, hidden) = stage.hidden(700)?;
     let disk = crate::devices::FileSystem::with_options(
         &stage.scratch,
@@ -174,7 +71,6 @@ fn journal(stage: &mut Stage, size: &str) -> Result<()> {
     for index in ["a", "b", "c"] {
         stage.python(program, &[disk.path(), index.as_ref()])?;
     }
-    stage.keep(hidden);
     stage.keep(disk);
     Ok(())
 }
@@ -196,13 +92,12 @@ fn wbt(stage: &mut Stage, target: &str) -> Result<()> {
         .with("size", (100 * MIB).to_string())
         .with("fsync", "256");
     stage.fio(writer)?;
-    stage.keep(hidden);
     stage.keep(disk);
     Ok(())
 }
 
 /// Threads that append to one file, or each to its own.
-fn appending(stage: &mut Stage, one: bool) -> Result<()> {
+pub(super) fn appending(stage: &mut Stage, one: bool) -> Result<()> {
     let (device, hidden) = stage.hidden(700)?;
     let disk = stage.mounted(device, Kind::Ext4)?;
     hidden.iops(stage.dice.between(300, 600))?;
@@ -212,12 +107,11 @@ fn appending(stage: &mut Stage, one: bool) -> Result<()> {
         if one { "True" } else { "False" }
     );
     stage.python(&program, &[disk.path()])?;
-    stage.keep(hidden);
     stage.keep(disk);
     Ok(())
 }
 
-fn syncfs(stage: &mut Stage, storm: bool) -> Result<()> {
+pub(super) fn syncfs(stage: &mut Stage, storm: bool) -> Result<()> {
     let (device, hidden) = stage.hidden(512)?;
     let disk = stage.mounted(device, Kind::Ext4)?;
     hidden.limit("write_iops", stage.dice.between(150, 300))?;
@@ -227,13 +121,12 @@ fn syncfs(stage: &mut Stage, storm: bool) -> Result<()> {
         let program = "import os,sys,time,ctypes\nl=ctypes.CDLL(None)\nfd=os.open(sys.argv[1],os.O_RDONLY)\nwhile True:\n l.syncfs(fd)\n time.sleep(0.1)\n";
         stage.python(program, &[disk.path()])?;
     }
-    stage.keep(hidden);
     stage.keep(disk);
     Ok(())
 }
 
 /// A log that is made durable after so many lines.
-fn logging(stage: &mut Stage, lines: u64, name: &str) -> Result<()> {
+pub(super) fn logging(stage: &mut Stage, lines: u64, name: &str) -> Result<()> {
     let (device, hidden) = stage.hidden(512)?;
     let disk = stage.mounted(device, Kind::Ext4)?;
     let folder = disk.path().join("log");
@@ -242,7 +135,6 @@ fn logging(stage: &mut Stage, lines: u64, name: &str) -> Result<()> {
         "import os,sys,time\nos.makedirs(sys.argv[1])\nf=open(sys.argv[1]+'/{name}','a')\nn=0\nwhile True:\n n+=1\n f.write('DEBUG request %d took 3 ms and everything is fine so far\\n'%n*8)\n if n%{lines}==0:\n  f.flush();os.fsync(f.fileno())\n if {lines}>1: time.sleep(0.003)\n"
     );
     stage.python(&program, &[&folder])?;
-    stage.keep(hidden);
     stage.keep(disk);
     Ok(())
 }
@@ -253,10 +145,7 @@ fn atime(stage: &mut Stage, option: &str) -> Result<()> {
     let disk = stage.mounted(device, Kind::Ext4)?;
     let make =
         "import sys\nfor i in range(6000): open(f'{sys.argv[1]}/f{i}','w').write('x'*3000)\n";
-    crate::command::run(
-        "python3",
-        ["-c".as_ref(), std::ffi::OsStr::new(make), disk.path().as_os_str()],
-    )?;
+    script(make, disk.path())?;
     disk.remount()?;
     let options = format!("remount,{option},commit=1");
     crate::command::run(
@@ -268,7 +157,6 @@ fn atime(stage: &mut Stage, option: &str) -> Result<()> {
     // All files are in memory by now: what is left is writing.
     std::thread::sleep(std::time::Duration::from_secs(6));
     hidden.limit("write_bps", stage.dice.between(1, 3) * MIB)?;
-    stage.keep(hidden);
     stage.keep(disk);
     Ok(())
 }
@@ -291,14 +179,8 @@ fn discard(stage: &mut Stage, option: &str) -> Result<()> {
     Ok(())
 }
 
-/// Runs a Python program to its end.
-fn script(program: &str, folder: &std::path::Path) -> Result<()> {
-    let program = std::ffi::OsStr::new(program);
-    crate::command::run("python3", ["-c".as_ref(), program, folder.as_os_str()]).map(drop)
-}
-
 /// One thread writes and syncs while it holds a lock that forty others want, or after it let go.
-fn lock(stage: &mut Stage, held: bool) -> Result<()> {
+pub(super) fn lock(stage: &mut Stage, held: bool) -> Result<()> {
     let (device, hidden) = stage.hidden(700)?;
     let disk = stage.mounted(device, Kind::Ext4)?;
     hidden.limit("write_bps", stage.dice.between(10, 20) * MIB)?;
@@ -308,16 +190,6 @@ fn lock(stage: &mut Stage, held: bool) -> Result<()> {
         held = if held { "True" } else { "False" }
     );
     stage.python(&program, &[disk.path()])?;
-    stage.keep(hidden);
     stage.keep(disk);
     Ok(())
-}
-
-/// The same beside a monitor that writes a burst to another volume every second.
-fn snapshot(stage: &mut Stage) -> Result<()> {
-    let other = crate::devices::LoopDevice::new(&stage.scratch, Backing::Tmpfs, 128 * MIB)?;
-    let program = "import os,sys,time\nfd=os.open(sys.argv[1],os.O_WRONLY)\nwhile True:\n os.lseek(fd,0,0)\n for _ in range(200): os.write(fd,b'x'*16384)\n os.fsync(fd)\n time.sleep(1)\n";
-    stage.python(program, &[other.path()])?;
-    stage.keep(other);
-    lock(stage, true)
 }

@@ -1,150 +1,41 @@
 //! Limits, queues and the device itself.
 
 use super::*;
+use crate::labs::measure::Measure;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// The labs.
 pub const LABS: &[Lab] = &[
-    Lab {
-        name: "cgroup-throttle",
-        sort: Sort::Cause,
-        causes: &["cgroup-throttle"],
-        build: cgroup_throttle,
-    },
-    Lab {
-        name: "cgroup-throttle-near",
-        sort: Sort::NearMiss,
-        causes: &["cgroup-throttle"],
-        build: slow_below,
-    },
-    Lab { name: "provider-cap", sort: Sort::Cause, causes: &["provider-cap"], build: slow_below },
-    Lab {
-        name: "provider-cap-near",
-        sort: Sort::NearMiss,
-        causes: &["provider-cap"],
-        build: unlimited_below,
-    },
-    Lab {
-        name: "burst-credits",
-        sort: Sort::Cause,
-        causes: &["burst-credits"],
-        build: burst_credits,
-    },
-    Lab {
-        name: "burst-credits-near",
-        sort: Sort::NearMiss,
-        causes: &["burst-credits"],
-        build: slow_below,
-    },
-    Lab {
-        name: "noisy-neighbour",
-        sort: Sort::Cause,
-        causes: &["noisy-neighbour"],
-        build: noisy_neighbour,
-    },
-    Lab {
-        name: "noisy-neighbour-near",
-        sort: Sort::NearMiss,
-        causes: &["noisy-neighbour"],
-        build: own_load_grows,
-    },
-    Lab { name: "hung-io", sort: Sort::Cause, causes: &["hung-io"], build: hung_io },
-    Lab { name: "hung-io-near", sort: Sort::NearMiss, causes: &["hung-io"], build: slow_below },
-    Lab {
-        name: "device-slow-tail",
-        sort: Sort::Cause,
-        causes: &["device-slow-tail"],
-        build: slow_tail,
-    },
-    Lab {
-        name: "device-slow-tail-near",
-        sort: Sort::NearMiss,
-        causes: &["device-slow-tail"],
-        build: paced_reads,
-    },
-    Lab {
-        name: "tag-starvation",
-        sort: Sort::Cause,
-        causes: &["tag-starvation"],
-        build: |it| tags(it, Some("4")),
-    },
-    Lab {
-        name: "tag-starvation-near",
-        sort: Sort::NearMiss,
-        causes: &["tag-starvation"],
-        build: |it| tags(it, None),
-    },
-    Lab {
-        name: "scheduler-overhead",
-        sort: Sort::Cause,
-        causes: &["scheduler-overhead"],
-        build: |it| scheduler(it, "bfq"),
-    },
-    Lab {
-        name: "scheduler-overhead-near",
-        sort: Sort::NearMiss,
-        causes: &["scheduler-overhead"],
-        build: |it| scheduler(it, "none"),
-    },
-    Lab {
-        name: "serial-reads",
-        sort: Sort::Cause,
-        causes: &["serial-reads"],
-        build: |it| reads(it, 1),
-    },
-    Lab {
-        name: "serial-reads-near",
-        sort: Sort::NearMiss,
-        causes: &["serial-reads"],
-        build: |it| reads(it, 8),
-    },
-    Lab {
-        name: "split-requests",
-        sort: Sort::Cause,
-        causes: &["split-requests"],
-        build: |it| large_reads(it, Some("16")),
-    },
-    Lab {
-        name: "split-requests-near",
-        sort: Sort::NearMiss,
-        causes: &["split-requests"],
-        build: |it| large_reads(it, None),
-    },
-    Lab {
-        name: "small-writes",
-        sort: Sort::Cause,
-        causes: &["small-writes"],
-        build: |it| small_writes(it, Some("2")),
-    },
-    Lab {
-        name: "small-writes-near",
-        sort: Sort::NearMiss,
-        causes: &["small-writes"],
-        build: |it| small_writes(it, None),
-    },
-    Lab {
-        name: "cpu-starvation",
-        sort: Sort::Cause,
-        causes: &["cpu-starvation"],
-        build: |it| starved(it, true),
-    },
-    Lab {
-        name: "cpu-starvation-near",
-        sort: Sort::NearMiss,
-        causes: &["cpu-starvation"],
-        build: |it| starved(it, false),
-    },
-    Lab {
-        name: "io-uring-punt",
-        sort: Sort::Cause,
-        causes: &["io-uring-punt"],
-        build: |it| uring(it, Engine::IoUringForceAsync),
-    },
-    Lab {
-        name: "io-uring-punt-near",
-        sort: Sort::NearMiss,
-        causes: &["io-uring-punt"],
-        build: |it| uring(it, Engine::IoUring),
-    },
+    Lab::cause("cgroup-throttle", &["cgroup-throttle"], cgroup_throttle),
+    Lab::near("cgroup-throttle-near", &["cgroup-throttle"], slow_below),
+    Lab::cause("provider-cap", &["provider-cap"], slow_below),
+    Lab::near("provider-cap-near", &["provider-cap"], unlimited_below),
+    Lab::cause("burst-credits", &["burst-credits"], burst_credits),
+    Lab::near("burst-credits-near", &["burst-credits"], slow_below),
+    Lab::cause("noisy-neighbour", &["noisy-neighbour"], noisy_neighbour),
+    Lab::near("noisy-neighbour-near", &["noisy-neighbour"], own_load_grows),
+    Lab::cause("noisy-neighbour-here", &["noisy-neighbour"], |it| competitor(it, 48)),
+    Lab::near("noisy-neighbour-here-near", &["noisy-neighbour"], |it| competitor(it, 1)),
+    Lab::cause("hung-io", &["hung-io"], hung_io),
+    Lab::near("hung-io-near", &["hung-io"], slow_below),
+    Lab::cause("device-slow-tail", &["device-slow-tail"], slow_tail),
+    Lab::near("device-slow-tail-near", &["device-slow-tail"], paced_reads),
+    Lab::cause("tag-starvation", &["tag-starvation"], |it| tags(it, Some("4"))),
+    Lab::near("tag-starvation-near", &["tag-starvation"], |it| tags(it, None)),
+    Lab::cause("scheduler-overhead", &["scheduler-overhead"], |it| scheduler(it, "bfq")),
+    Lab::near("scheduler-overhead-near", &["scheduler-overhead"], |it| scheduler(it, "none")),
+    Lab::cause("serial-reads", &["serial-reads"], |it| reads(it, 1)),
+    Lab::near("serial-reads-near", &["serial-reads"], |it| reads(it, 8)),
+    Lab::cause("split-requests", &["split-requests"], |it| large_reads(it, Some("16"))),
+    Lab::near("split-requests-near", &["split-requests"], |it| large_reads(it, None)),
+    Lab::cause("small-writes", &["small-writes"], |it| small_writes(it, Some("2"))),
+    Lab::near("small-writes-near", &["small-writes"], |it| small_writes(it, None)),
+    Lab::cause("cpu-starvation", &["cpu-starvation"], |it| starved(it, true)),
+    Lab::near("cpu-starvation-near", &["cpu-starvation"], |it| starved(it, false)),
+    Lab::cause("io-uring-punt", &["io-uring-punt"], |it| uring(it, Engine::IoUringForceAsync)),
+    Lab::near("io-uring-punt-near", &["io-uring-punt"], |it| uring(it, Engine::IoUring)),
 ];
 
 /// Direct random I/O on all of a device.
@@ -160,7 +51,7 @@ fn any_random(stage: &mut Stage) -> Access {
     stage.dice.one(&[Access::RandomRead, Access::RandomWrite])
 }
 
-fn cgroup_throttle(stage: &mut Stage) -> Result<()> {
+pub(super) fn cgroup_throttle(stage: &mut Stage) -> Result<()> {
     let device = stage.fast(256)?;
     let cgroup = Cgroup::block(&stage.scratch)?;
     let iops = stage.dice.between(50, 400);
@@ -170,6 +61,7 @@ fn cgroup_throttle(stage: &mut Stage) -> Result<()> {
     ]);
     cgroup.limit(&device, limit)?;
     stage.fio_inside(random(&device, access, 1), &cgroup)?;
+    stage.relieved(Measure::Bytes, cgroup.lifting(&device, limit)?);
     stage.keep(cgroup);
     stage.keep(device);
     Ok(())
@@ -180,16 +72,15 @@ fn slow_below(stage: &mut Stage) -> Result<()> {
     let (iops, depth, access) = (stage.round_iops(), stage.dice.between(6, 24), any_random(stage));
     hidden.iops(iops)?;
     stage.fio(random(&device, access, depth))?;
-    stage.keep(hidden);
+    stage.relieved(Measure::Bytes, move || hidden.open());
     stage.keep(device);
     Ok(())
 }
 
 fn unlimited_below(stage: &mut Stage) -> Result<()> {
-    let (device, hidden) = stage.hidden(256)?;
+    let (device, _hidden) = stage.hidden(256)?;
     let (depth, access) = (stage.dice.between(6, 24), any_random(stage));
     stage.fio(random(&device, access, depth))?;
-    stage.keep(hidden);
     stage.keep(device);
     Ok(())
 }
@@ -197,12 +88,13 @@ fn unlimited_below(stage: &mut Stage) -> Result<()> {
 fn burst_credits(stage: &mut Stage) -> Result<()> {
     let (device, hidden) = stage.hidden(256)?;
     let (low, depth, access) = (stage.round_iops(), stage.dice.between(6, 16), any_random(stage));
-    hidden.iops(low * stage.dice.between(3, 6))?;
+    let high = low * stage.dice.between(3, 6);
+    hidden.iops(high)?;
     stage.fio(random(&device, access, depth))?;
+    let at = stage.into_watch(2, 5);
     let later = hidden.clone();
-    let at = 3500 + stage.seconds * 100 * stage.dice.between(2, 5);
-    stage.after(at, move || drop(later.iops(low)));
-    stage.keep(hidden);
+    stage.relieved(Measure::Bytes, move || drop(later.iops(high)));
+    stage.after(at, move || drop(hidden.iops(low)));
     stage.keep(device);
     Ok(())
 }
@@ -210,20 +102,33 @@ fn burst_credits(stage: &mut Stage) -> Result<()> {
 /// Somebody else takes a part of what is below that changes all the time.
 fn noisy_neighbour(stage: &mut Stage) -> Result<()> {
     let (device, hidden) = stage.hidden(256)?;
-    let depth = stage.dice.between(2, 6);
-    stage.fio(random(&device, Access::RandomRead, depth).with("rate_iops", "2000"))?;
-    hidden.iops(3000)?;
-    let later = hidden.clone();
-    let seconds = stage.seconds;
+    let (depth, alone) = (stage.dice.between(2, 6), stage.dice.between(1000, 2000));
+    hidden.latency(Duration::from_micros(alone));
+    stage.fio(random(&device, Access::RandomRead, depth))?;
+    let at = stage.into_watch(3, 5);
     let mut dice = stage.dice.clone();
-    let at = 2500 + seconds * 100 * stage.dice.between(3, 5);
-    stage.after(at, move || {
-        for _ in 0..seconds * 3 {
-            drop(later.iops(dice.between(90, 330)));
-            std::thread::sleep(std::time::Duration::from_millis(dice.between(250, 450)));
-        }
+    let gone = Arc::new(AtomicBool::new(false));
+    let goes = Arc::clone(&gone);
+    stage.relieved(Measure::Bytes, move || goes.store(true, Ordering::Relaxed));
+    stage.again(at, move || {
+        let others = if gone.load(Ordering::Relaxed) { 1 } else { dice.between(5, 12) };
+        hidden.latency(Duration::from_micros(alone * others));
+        dice.between(250, 450)
     });
-    stage.keep(hidden);
+    stage.keep(device);
+    Ok(())
+}
+
+/// Another program of this machine sends far more than the device takes, and everybody waits behind it.
+fn competitor(stage: &mut Stage, depth: u64) -> Result<()> {
+    let (device, hidden) = stage.hidden(256)?;
+    hidden.iops(stage.dice.between(400, 900))?;
+    let victim = random(&device, Access::RandomRead, 1).with("rate_iops", "20");
+    let (victim_name, name) = (stage.dice.name(), stage.dice.name());
+    stage.fio_as(&victim_name, victim)?;
+    let job = random(&device, Access::RandomWrite, depth);
+    let job = if depth == 1 { job.with("rate_iops", "30") } else { job };
+    stage.fio_as(&name, job)?;
     stage.keep(device);
     Ok(())
 }
@@ -235,7 +140,6 @@ fn own_load_grows(stage: &mut Stage) -> Result<()> {
     stage.fio(random(&device, Access::RandomRead, 2))?;
     let start = (stage.seconds / 2 + 2).to_string();
     stage.fio(random(&device, Access::RandomRead, 16).with("startdelay", start))?;
-    stage.keep(hidden);
     stage.keep(device);
     Ok(())
 }
@@ -244,105 +148,95 @@ fn hung_io(stage: &mut Stage) -> Result<()> {
     let (device, hidden) = stage.hidden(256)?;
     let (depth, access) = (stage.dice.between(1, 8), any_random(stage));
     stage.fio(random(&device, access, depth).with("rate_iops", "300"))?;
-    let later = hidden.clone();
-    let at = 2500 + stage.seconds * 100 * stage.dice.between(2, 5);
-    // A byte a second: the next request takes an hour.
-    stage.after(at, move || {
-        drop(later.limit("read_bps", 1));
-        drop(later.limit("write_bps", 1));
-    });
-    stage.keep(hidden);
+    let at = stage.into_watch(2, 5);
+    stage.after(at, move || hidden.stall(Duration::from_secs(3600)));
     stage.keep(device);
     Ok(())
 }
 
 /// Now and then all stands still for some hundred milliseconds.
-pub fn slow_tail(stage: &mut Stage) -> Result<()> {
+pub(super) fn slow_tail(stage: &mut Stage) -> Result<()> {
     let (device, hidden) = stage.hidden(256)?;
     stage.fio(random(&device, Access::RandomRead, 1).with("rate_iops", "300"))?;
-    let later = hidden.clone();
     let mut dice = stage.dice.clone();
-    let seconds = stage.seconds;
-    stage.after(1500, move || {
-        for _ in 0..seconds * 2 {
-            drop(later.limit("read_bps", 4096));
-            std::thread::sleep(std::time::Duration::from_millis(dice.between(300, 700)));
-            later.open();
-            std::thread::sleep(std::time::Duration::from_millis(dice.between(700, 1500)));
+    let healthy = Arc::new(AtomicBool::new(false));
+    let heals = Arc::clone(&healthy);
+    stage.relieved(Measure::Requests, move || heals.store(true, Ordering::Relaxed));
+    stage.again(1500, move || {
+        let stall = dice.between(300, 700);
+        if !healthy.load(Ordering::Relaxed) {
+            hidden.stall(Duration::from_millis(stall));
         }
+        stall + dice.between(700, 1500)
     });
-    stage.keep(hidden);
     stage.keep(device);
     Ok(())
 }
 
 fn paced_reads(stage: &mut Stage) -> Result<()> {
-    let (device, hidden) = stage.hidden(256)?;
+    let (device, _hidden) = stage.hidden(256)?;
     stage.fio(random(&device, Access::RandomRead, 1).with("rate_iops", "300"))?;
-    stage.keep(hidden);
     stage.keep(device);
     Ok(())
 }
 
-fn tags(stage: &mut Stage, requests: Option<&str>) -> Result<()> {
+/// A device that works on many requests at once, and a queue that lets few in.
+pub(super) fn tags(stage: &mut Stage, requests: Option<&str>) -> Result<()> {
     let (device, hidden) = stage.hidden(256)?;
     if let Some(requests) = requests {
         stage.set(&device, "scheduler", "mq-deadline")?;
-        stage.set(&device, "nr_requests", requests)?;
+        stage.set_cause(&device, "nr_requests", requests)?;
     }
-    hidden.iops(stage.dice.between(2300, 4700))?;
+    hidden.latency(Duration::from_micros(stage.dice.between(3000, 6000)));
     let depth = stage.dice.between(28, 48);
     stage.fio(random(&device, Access::RandomRead, depth))?;
-    stage.keep(hidden);
     stage.keep(device);
     Ok(())
 }
 
-/// Readers of different priority that think between reads: bfq keeps the device for the first.
+/// Readers of a device that does many reads at once: bfq keeps it for one of them at a time.
 fn scheduler(stage: &mut Stage, name: &str) -> Result<()> {
-    let device = stage.fast(256)?;
-    stage.set(&device, "scheduler", name)?;
+    let (device, hidden) = stage.hidden(256)?;
     stage.set(&device, "rotational", "1")?;
-    for priority in ["0", "3", "7"] {
+    stage.set(&device, "scheduler", "none")?;
+    stage.set_cause(&device, "scheduler", name)?;
+    hidden.latency(Duration::from_micros(stage.dice.between(800, 1500)));
+    for part in 0..stage.dice.between(4, 6) {
         let job = random(&device, Access::Read, 1)
-            .with("prioclass", "2")
-            .with("prio", priority)
-            .with("thinktime", stage.dice.between(800, 2000).to_string())
-            .with("numjobs", "2");
+            .with("size", (40 * MIB).to_string())
+            .with("offset", (part * 40 * MIB).to_string());
         stage.fio(job)?;
     }
     stage.keep(device);
     Ok(())
 }
 
-fn reads(stage: &mut Stage, depth: u64) -> Result<()> {
+pub(super) fn reads(stage: &mut Stage, depth: u64) -> Result<()> {
     let (device, hidden) = stage.hidden(256)?;
     stage.uneven(&hidden, 130, 350);
     stage.fio(random(&device, Access::RandomRead, depth))?;
-    stage.keep(hidden);
     stage.keep(device);
     Ok(())
 }
 
-fn large_reads(stage: &mut Stage, limit: Option<&str>) -> Result<()> {
+pub(super) fn large_reads(stage: &mut Stage, limit: Option<&str>) -> Result<()> {
     let device = stage.fast(256)?;
     if let Some(limit) = limit {
-        stage.set(&device, "max_sectors_kb", limit)?;
+        stage.set_cause(&device, "max_sectors_kb", limit)?;
     }
     let block = stage.dice.one(&[512 << 10, MIB]);
     let job = Job::new(device.path(), Engine::Psync, Access::Read, block)
         .direct()
-        .with("size", (200 * MIB).to_string())
-        .with("rate", "200m");
+        .with("size", (200 * MIB).to_string());
     stage.fio(job)?;
     stage.keep(device);
     Ok(())
 }
 
-fn small_writes(stage: &mut Stage, nomerges: Option<&str>) -> Result<()> {
+pub(super) fn small_writes(stage: &mut Stage, nomerges: Option<&str>) -> Result<()> {
     let device = stage.fast(256)?;
     if let Some(nomerges) = nomerges {
-        stage.set(&device, "nomerges", nomerges)?;
+        stage.set_cause(&device, "nomerges", nomerges)?;
     }
     let job = Job::new(device.path(), Engine::Libaio, Access::Write, 4096)
         .direct()
@@ -355,22 +249,28 @@ fn small_writes(stage: &mut Stage, nomerges: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-/// A program that computes between its reads, with and without a limit of CPU time.
-fn starved(stage: &mut Stage, limited: bool) -> Result<()> {
+/// A reader of low priority, on a CPU that others want all the time, or that nobody wants.
+fn starved(stage: &mut Stage, busy: bool) -> Result<()> {
     let device = stage.fast(256)?;
-    let job = random(&device, Access::RandomRead, 1);
-    if limited {
-        let cgroup = Cgroup::cpu(&stage.scratch, stage.dice.between(15, 30))?;
-        stage.fio_inside(job, &cgroup)?;
-        stage.keep(cgroup);
-    } else {
-        stage.fio(job)?;
+    let cpu = std::thread::available_parallelism().map_or(0, |count| count.get() - 1);
+    let job = random(&device, Access::RandomRead, 1)
+        .with("cpus_allowed", cpu.to_string())
+        .with("nice", "19");
+    stage.fio(job)?;
+    if busy {
+        let program = format!("import os\nos.sched_setaffinity(0,{{{cpu}}})\nwhile True: pass\n");
+        let before = stage.pids();
+        for _ in 0..stage.dice.between(2, 4) {
+            stage.python(&program, &[])?;
+        }
+        let busy: Vec<u32> = stage.pids().into_iter().filter(|pid| !before.contains(pid)).collect();
+        stage.relieved(Measure::Bytes, move || busy.into_iter().for_each(crate::process::kill));
     }
     stage.keep(device);
     Ok(())
 }
 
-fn uring(stage: &mut Stage, engine: Engine) -> Result<()> {
+pub(super) fn uring(stage: &mut Stage, engine: Engine) -> Result<()> {
     let device = stage.fast(256)?;
     let depth = stage.dice.between(4, 16).to_string();
     let job = Job::new(device.path(), engine, Access::RandomRead, 4096)

@@ -1,7 +1,7 @@
 //! The scenarios.
 
+use super::Lab;
 use super::stage::Stage;
-use super::{Lab, Sort};
 use crate::Result;
 use crate::devices::{Backing, BlockDevice, Cgroup, Kind, Limit};
 use crate::fio::{self, Access, Engine, Job};
@@ -13,6 +13,7 @@ pub mod controls;
 pub mod guests;
 pub mod journals;
 pub mod limits;
+pub mod pairs;
 
 /// Every scenario.
 pub const ALL: &[&[Lab]] = &[
@@ -20,6 +21,7 @@ pub const ALL: &[&[Lab]] = &[
     limits::LABS,
     caching::LABS,
     journals::LABS,
+    pairs::LABS,
     controls::LABS,
     guests::behind::LABS,
     guests::inside::LABS,
@@ -28,3 +30,9 @@ pub const ALL: &[&[Lab]] = &[
 ];
 
 const MIB: u64 = 1 << 20;
+
+/// Runs a Python program to its end.
+fn script(program: &str, folder: &std::path::Path) -> Result<()> {
+    let program = std::ffi::OsStr::new(program);
+    crate::command::run("python3", ["-c".as_ref(), program, folder.as_os_str()]).map(drop)
+}

@@ -23,5 +23,5 @@ const fn blind(
     causes: &'static [&'static str],
     build: fn(&mut Stage) -> Result<()>,
 ) -> Lab {
-    Lab { name, sort: Sort::Cause, causes, build }
+    Lab::cause(name, causes, build)
 }

@@ -20,7 +20,7 @@ const fn cause(
     causes: &'static [&'static str],
     build: fn(&mut Stage) -> Result<()>,
 ) -> Lab {
-    Lab { name, sort: Sort::Cause, causes, build }
+    Lab::cause(name, causes, build)
 }
 
 /// The same without its cause.
@@ -29,7 +29,7 @@ const fn near(
     causes: &'static [&'static str],
     build: fn(&mut Stage) -> Result<()>,
 ) -> Lab {
-    Lab { name, sort: Sort::NearMiss, causes, build }
+    Lab::near(name, causes, build)
 }
 
 /// Starts fio in the background, for as long as the guest lives.

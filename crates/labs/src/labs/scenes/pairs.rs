@@ -1,0 +1,72 @@
+//! Two causes at once: both must be found, and nothing else first.
+
+use super::caching::{code, mapped, mix, scan};
+use super::journals::{appending, journal, logging, syncfs, syncing};
+use super::limits::{cgroup_throttle, large_reads, reads, slow_tail, small_writes, tags, uring};
+use super::*;
+
+/// The labs.
+pub const LABS: &[Lab] = &[
+    Lab::cause("two-limits-and-pieces", &["cgroup-throttle", "split-requests"], |it| {
+        both(it, cgroup_throttle, |it| large_reads(it, Some("16")))
+    }),
+    Lab::cause("two-one-by-one", &["serial-reads", "small-writes"], |it| {
+        both(it, |it| reads(it, 1), |it| small_writes(it, Some("2")))
+    }),
+    Lab::cause("two-scan-and-tail", &["metadata-scan", "device-slow-tail"], |it| {
+        both(it, |it| scan(it, "os.lstat(p)"), slow_tail)
+    }),
+    Lab::cause("two-faults-and-syncs", &["readahead-waste", "fsync-heavy"], |it| {
+        both(it, |it| mapped(it, "0"), |it| syncing(it, "1"))
+    }),
+    Lab::cause("two-tags-and-workers", &["tag-starvation", "io-uring-punt"], |it| {
+        both(it, |it| tags(it, Some("4")), |it| uring(it, Engine::IoUringForceAsync))
+    }),
+    Lab::cause("two-journals", &["journal-full", "inode-lock"], |it| {
+        both(it, |it| journal(it, "size=4"), |it| appending(it, true))
+    }),
+    Lab::cause("two-code-and-sync", &["major-faults", "sync-storm"], |it| {
+        both(it, |it| code(it, 40), |it| syncfs(it, true))
+    }),
+    Lab::cause("two-limit-and-log", &["cgroup-throttle", "log-flood"], |it| {
+        both(it, cgroup_throttle, |it| logging(it, 1, "app.log"))
+    }),
+    Lab::cause("two-mix-and-pieces", &["direct-buffered-mix", "split-requests"], |it| {
+        both(it, |it| mix(it, true), |it| large_reads(it, Some("16")))
+    }),
+    Lab::cause("two-scan-and-syncs", &["metadata-scan", "fsync-heavy"], scan_beside_syncs),
+    Lab::cause("two-reader-and-syncs", &["serial-reads", "fsync-heavy"], |it| {
+        both(it, |it| reads(it, 1), |it| syncing(it, "1"))
+    }),
+];
+
+/// Two scenes, each on a device of its own.
+fn both(
+    stage: &mut Stage,
+    one: fn(&mut Stage) -> Result<()>,
+    other: fn(&mut Stage) -> Result<()>,
+) -> Result<()> {
+    one(stage)?;
+    let device = std::mem::take(&mut stage.watched);
+    other(stage)?;
+    stage.watched = format!("{device} {}", stage.watched);
+    // What one of them alone would gain is not what both cost.
+    stage.relief = None;
+    Ok(())
+}
+
+/// Two programs on one file system: one walks over names and inodes, one syncs small writes.
+fn scan_beside_syncs(stage: &mut Stage) -> Result<()> {
+    let (device, hidden) = stage.hidden(768)?;
+    let disk = caching::tree(stage, device, 24_000, 1)?;
+    let file = fio::prepare(&disk.path().join("journal.db"), 32 * MIB)?;
+    hidden.iops(stage.dice.between(250, 400))?;
+    let walk = "import os,sys\nfor d,_,fs in os.walk(sys.argv[1]):\n for f in fs: os.lstat(os.path.join(d,f))\n";
+    stage.python(walk, &[disk.path()])?;
+    let job = Job::new(&file, Engine::Psync, Access::Write, 4096)
+        .with("size", (32 * MIB).to_string())
+        .with("fsync", "1");
+    stage.fio(job)?;
+    stage.keep(disk);
+    Ok(())
+}
