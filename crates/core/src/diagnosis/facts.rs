@@ -9,11 +9,14 @@ use crate::analysis::summary::{
 use crate::analysis::{Direction, Interval};
 use crate::model::{Origin, WaitClass};
 
+mod behind;
 pub mod calls;
 pub mod over_time;
 pub mod shape;
 
 pub use over_time::OverTime;
+pub use behind::Behind;
+pub use shape::Period;
 
 /// From which share of requests without a record on figures are too low to be sure of.
 const LOSSY: f64 = 0.05;

@@ -10,6 +10,9 @@ const GROUPS: usize = 4096;
 const THREADS: usize = 256;
 /// Stacks that are kept apart while adding up.
 const ALL_STACKS: usize = 4096;
+/// From which time on a thread that could go on was kept from a CPU: longer than a slice of the scheduler
+/// (base_slice_ns is 2.8 ms and less). Shorter ones are what a busy machine has.
+const STARVED_NS: u64 = 3_000_000;
 /// Stacks in the result.
 pub const STACKS: usize = 64;
 
@@ -30,6 +33,7 @@ struct Group {
     device_ns: u64,
     queue_ns: u64,
     run_queue_ns: u64,
+    starved_ns: u64,
     longest_ns: u64,
     censored: u64,
     threads: Vec<u32>,
@@ -46,6 +50,9 @@ impl Group {
         self.device_ns = self.device_ns.saturating_add(wait.device_ns);
         self.queue_ns = self.queue_ns.saturating_add(wait.queue_ns);
         self.run_queue_ns = self.run_queue_ns.saturating_add(wait.run_queue_ns);
+        if wait.run_queue_ns >= STARVED_NS {
+            self.starved_ns = self.starved_ns.saturating_add(wait.run_queue_ns);
+        }
         self.longest_ns = self.longest_ns.max(wait.duration_ns);
         self.censored += u64::from(wait.censored);
         if self.threads.len() < THREADS && !self.threads.contains(&wait.tid) {
@@ -107,6 +114,7 @@ impl Tally {
                 device_ns: group.device_ns,
                 queue_ns: group.queue_ns,
                 run_queue_ns: group.run_queue_ns,
+                starved_ns: group.starved_ns,
                 longest_ns: group.longest_ns,
                 censored: group.censored,
             })
@@ -169,6 +177,8 @@ pub struct WaitGroup {
     pub queue_ns: u64,
     /// Awake and waiting for a CPU, nanoseconds.
     pub run_queue_ns: u64,
+    /// The part of it that is of delays of 3 ms and more each, nanoseconds.
+    pub starved_ns: u64,
     /// The longest, nanoseconds.
     pub longest_ns: u64,
     /// Those that began before the watch or outlasted it.

@@ -10,6 +10,8 @@ const SHARE: f64 = 0.6;
 const SEQUENTIAL: f64 = 0.5;
 /// Bytes read a second from which on it is a bulk of data.
 const BYTES_PER_S: f64 = 4e6;
+/// What a scan's requests are for.
+const READS: &[&str] = &["read", "readahead", "page_fault"];
 /// The share of all blocked time in which others wait for the device. Chosen.
 const OTHERS: f64 = 0.1;
 
@@ -35,17 +37,19 @@ fn judge(facts: &Facts<'_>) -> Judged {
     });
     let share = scan.usage.time_share;
     // Blame knows the time exactly; else the waits are split as the device's time is.
-    let blamed = facts.summary().blame.as_ref().map(|blame| {
-        let its = blame.culprits.iter().filter(|it| it.process.as_ref() == Some(&scan.subject.process));
-        its.map(|it| it.time_ns).sum()
-    });
-    let behind_ns: u64 = blamed.unwrap_or((others.time_ns as f64 * share) as u64);
+    let known = facts.summary().blame.is_some();
+    let behind = facts.behind(READS).into_iter().find(|it| it.process == scan.subject.process);
+    let behind_ns = match &behind {
+        Some(behind) => behind.time_ns,
+        None if known => 0,
+        None => (others.time_ns as f64 * share) as u64,
+    };
     if (behind_ns as f64) < OTHERS * facts.blocked_ns() as f64 {
         return Ok(Verdict::Clear);
     }
     let subject = facts::subject_of(name, Some(&scan));
     let read = scan.usage.directions[Direction::Read].bytes;
-    let victim = words::who(&others.subject());
+    let victim = behind.map_or_else(|| words::who(&others.subject()), |it| it.victim);
     let sentence = format!(
         "{} reads files in bulk from {name}, {} a second; {victim} waits behind it",
         words::who(&subject),

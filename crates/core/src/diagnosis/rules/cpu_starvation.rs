@@ -2,10 +2,7 @@
 
 use super::*;
 
-/// The mean delay from which on a thread is kept from the CPU: longer than a slice of the scheduler
-/// (base_slice_ns is 2.8 ms and less). Short delays are what a busy machine has.
-const DELAY_NS: f64 = 1_500_000.0;
-/// The share of the blocked time.
+/// The share of the blocked time. Chosen.
 const SHARE: f64 = 0.2;
 
 rule!(
@@ -19,26 +16,26 @@ rule!(
 
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
-    let mut waited = facts.waits(|group| group.run_queue_ns > 0);
-    waited.groups.sort_by_key(|group| std::cmp::Reverse(group.run_queue_ns));
-    let delayed: u64 = waited.groups.iter().map(|group| group.run_queue_ns).sum();
+    let mut waited = facts.waits(|group| group.starved_ns > 0);
+    waited.groups.sort_by_key(|group| std::cmp::Reverse(group.starved_ns));
+    let delayed: u64 = waited.groups.iter().map(|group| group.starved_ns).sum();
     let share = delayed as f64 / facts.blocked_ns().max(1) as f64;
     let Some(longest) = waited.groups.first() else { return Ok(Verdict::Clear) };
-    let mean = longest.run_queue_ns as f64 / longest.waits.max(1) as f64;
-    if share < SHARE || mean < DELAY_NS {
+    if share < SHARE {
         return Ok(Verdict::Clear);
     }
+    let its = longest.starved_ns as f64 / longest.time_ns.max(1) as f64;
     let subject = Subject { device: None, file: None, ..waited.subject() };
     let sentence = format!(
-        "{} gets no CPU when its I/O is done: {} after each wait",
+        "{} gets no CPU when its I/O is done: {} of the time of its waits",
         words::who(&subject),
-        words::time(mean),
+        words::percent(its),
     );
     Ok(Finding::of_blocked(facts, delayed, sentence)
         .about(subject)
         .sure(Confidence::Certain)
-        .shown("awake and without a CPU", delayed as f64, "ns", "iowhy waits")
-        .shown("after each wait", mean, "ns", "iowhy waits")
+        .shown("awake and without a CPU for 3 ms and more", delayed as f64, "ns", "iowhy waits")
+        .shown("of the time of its waits", its * 100.0, "%", "iowhy waits")
         .fix("find what has the CPU (top, perf top): real-time tasks, cpu.max of its cgroup, steal time; give it a CPU of its own")
         .check("on an idle CPU (taskset) the delay is gone; if not, the device wakes it late")
         .into())

@@ -8,7 +8,6 @@ const SPACE: &[&str] = &[
     "jbd2_log_do_checkpoint",
     "xlog_grant_head_wait",
     "xlog_grant_head_check",
-    "add_transaction_credits",
 ];
 
 rule!(

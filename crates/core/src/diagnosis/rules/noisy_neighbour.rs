@@ -1,9 +1,10 @@
-//! The device got slower, and nothing that this machine does explains it.
+//! Somebody else uses the same storage: another program of this machine, or somebody behind the device.
 
-use super::provider_cap::even_bins;
+use super::provider_cap::{even_bins, plateau};
 use super::*;
 use crate::analysis::patterns::{Bin, Timeline};
 use crate::analysis::summary::DeviceSummary;
+use facts::Behind;
 use facts::shape;
 
 /// How much longer requests take than before. Chosen.
@@ -18,18 +19,30 @@ const SLOW_NS: f64 = 1_000_000.0;
 const LEAST: u64 = 5;
 /// Bins of half a second that must be seen.
 const BINS: usize = 8;
+/// The share of all blocked time that one program's requests must take from others. Chosen: twice what a
+/// scan must take, since programs that share a device evenly take some from each other, too.
+const OTHERS: f64 = 0.2;
+/// The share of the waits of those others that it must take: more than everything else together.
+const MOST: f64 = 0.5;
+/// Origins that are a program's own doing; metadata and journals have rules of their own.
+const OWN_DOING: &[&str] = &["read", "readahead", "page_fault", "write", "writeback", "discard"];
 
 rule!(
     "noisy-neighbour",
     "somebody else on the same storage",
-    "The storage behind the device is shared. When somebody else uses it, requests take longer between \
-     the driver and the completion, while this machine sends the same requests, of the same size, as \
-     many at a time.",
+    "A device serves whoever asks. When another program sends much, everybody's requests stand in the \
+     same queue behind its, and wait although they are few. iowhy sees whose requests the device worked \
+     on while others waited. When the other one sits behind the device, on shared storage, requests take \
+     longer between the driver and the completion, while this machine sends the same requests, of the \
+     same size, as many at a time.",
     "A change of this machine's own load at the same moment, or a rate that is flat at both levels (then \
      it is a limit: burst-credits, provider-cap).",
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {
+    if let Some(neighbour) = neighbour(facts) {
+        return Ok(here(facts, &neighbour).into());
+    }
     let found = facts.devices().iter().filter(|it| it.stalled_ns.is_none());
     let mut found = found.filter_map(|device| slower(facts, device).map(|it| (device, it)));
     let Some((device, found)) = found.next() else {
@@ -57,6 +70,42 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .into())
 }
 
+/// The program that others of another name wait behind longest.
+fn neighbour(facts: &Facts<'_>) -> Option<Behind> {
+    let most = facts.behind(OWN_DOING).into_iter().max_by_key(|it| it.time_ns)?;
+    let time = most.time_ns as f64;
+    (time >= OTHERS * facts.blocked_ns() as f64 && time >= MOST * most.waited_ns as f64).then_some(most)
+}
+
+fn here(facts: &Facts<'_>, neighbour: &Behind) -> Finding {
+    let on = facts.devices().iter().find_map(|device| {
+        let row = facts.top_process(device, |row| row.subject.process == neighbour.process)?;
+        Some((device, row))
+    });
+    let mut subject =
+        on.map_or_else(Subject::default, |(device, row)| facts::subject_of(&device.device, Some(row)));
+    subject.process = Some(neighbour.process.clone());
+    subject.pid = subject.pid.or(neighbour.pid);
+    let share = neighbour.time_ns as f64 / neighbour.waited_ns.max(1) as f64;
+    let sentence = format!(
+        "{} waits behind {}{}: for {} of its time the device works on the other's requests",
+        neighbour.victim,
+        words::who(&subject),
+        words::on(&subject),
+        words::percent(share),
+    );
+    let of_device = on.map_or(0.0, |(_, row)| row.usage.time_share);
+    let flags = words::flags(&subject);
+    Finding::of_blocked(facts, neighbour.time_ns, sentence)
+        .about(subject)
+        .sure(Confidence::Certain)
+        .shown("others wait for its requests", neighbour.time_ns as f64, "ns", "iowhy blame")
+        .shown("of all that these wait for requests", share * 100.0, "%", "iowhy blame")
+        .shown("its share of the device's time", of_device * 100.0, "%", format!("iowhy proc{flags}"))
+        .fix("limit it (io.max, or ionice with bfq), let it do less at once or at another time, or move one of the two to another device")
+        .check("stop it (kill -STOP) for ten seconds: if the others wait as long, it was not in their way")
+}
+
 struct Slower {
     before_ns: f64,
     after_ns: f64,
@@ -65,6 +114,9 @@ struct Slower {
 }
 
 fn slower(facts: &Facts<'_>, device: &DeviceSummary) -> Option<Slower> {
+    if plateau(facts, device).is_some() {
+        return None;
+    }
     let timeline = even_bins(&facts.patterns(&device.device)?.timeline);
     if timeline.bins.len() < BINS || timeline.bins.iter().any(|bin| bin.requests < LEAST) {
         return None;

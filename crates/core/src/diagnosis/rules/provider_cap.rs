@@ -46,7 +46,7 @@ fn too_short(facts: &Facts<'_>) -> Option<Missing> {
 }
 
 /// A rate that stays flat while requests wait for it.
-pub struct Plateau {
+pub(super) struct Plateau {
     /// Requests or bytes a second.
     rate: f64,
     /// Whether it is bytes.
@@ -75,7 +75,7 @@ pub fn is_saturated(device: &DeviceSummary) -> bool {
     mean >= SLOW_NS && device.in_flight_mean >= DEPTH && device.stalled_ns.is_none()
 }
 
-fn plateau(facts: &Facts<'_>, device: &DeviceSummary) -> Option<Plateau> {
+pub(super) fn plateau(facts: &Facts<'_>, device: &DeviceSummary) -> Option<Plateau> {
     if !is_saturated(device) {
         return None;
     }

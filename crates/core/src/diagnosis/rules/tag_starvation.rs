@@ -39,7 +39,14 @@ fn judge(facts: &Facts<'_>) -> Judged {
     );
     let seen = waited.class_ns > 0 || facts.path_share(WAIT) > 0.0;
     let top = facts.top_process(device, |_| true);
-    Ok(Finding::of_device(facts, held, whole, sentence)
+    // One thread that sends many requests sleeps for each tag: only one of them waits at a time.
+    let of_threads = waited.class_ns as f64 / facts.blocked_ns().max(1) as f64;
+    let finding = if of_threads > held as f64 / whole.max(1) as f64 {
+        Finding::of_blocked(facts, waited.class_ns, sentence)
+    } else {
+        Finding::of_device(facts, held, whole, sentence)
+    };
+    Ok(finding
         .about(facts::subject_of(name, top))
         .sure(if seen { Confidence::Certain } else { Confidence::Likely })
         .shown("time before a request was got (Q2G)", held as f64 / whole.max(1) as f64 * 100.0, "%", format!("iowhy stages -d {name}"))
