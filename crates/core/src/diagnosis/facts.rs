@@ -14,9 +14,8 @@ pub mod calls;
 pub mod over_time;
 pub mod shape;
 
-pub use over_time::OverTime;
 pub use behind::Behind;
-pub use shape::Period;
+pub use over_time::OverTime;
 
 /// From which share of requests without a record on figures are too low to be sure of.
 const LOSSY: f64 = 0.05;

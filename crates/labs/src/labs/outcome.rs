@@ -142,7 +142,7 @@ impl Outcome {
     pub fn is_of_the_machine(&self, lab: &Lab, found: &Found) -> bool {
         found.cause == "cpu-starvation"
             && self.busy_percent >= BUSY_PERCENT
-            && !lab.causes.contains(&"cpu-starvation")
+            && (lab.sort != Sort::Cause || !lab.causes.contains(&"cpu-starvation"))
     }
 
     /// The impact of the lab's cause as found and as measured, and whether they are near.

@@ -24,6 +24,11 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let subject = waited.subject();
     let (frozen_ns, _) = facts.waits_in(FROZEN);
     let frozen = frozen_ns * 2 > waited.time_ns;
+    // One thread alone waits for no other: what holds its file's lock is the file system's own work.
+    let threads: u64 = waited.groups.iter().map(|group| group.threads).sum();
+    if threads < 2 && !frozen {
+        return Ok(Verdict::Clear);
+    }
     let file = subject.file.clone().map(|file| format!(" of {file}")).unwrap_or_default();
     let sentence = if frozen {
         format!("the file system{} is frozen: {} waits to write", words::on(&subject), words::who(&subject))

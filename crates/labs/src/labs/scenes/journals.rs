@@ -152,11 +152,14 @@ fn atime(stage: &mut Stage, option: &str) -> Result<()> {
         "mount",
         ["-o".as_ref(), std::ffi::OsStr::new(&options), disk.path().as_os_str()],
     )?;
+    // All files are in memory by then: what is left is writing.
+    script(
+        "import glob,sys\nfor f in glob.glob(sys.argv[1]+'/f*'): open(f).read()\n",
+        disk.path(),
+    )?;
+    hidden.limit("write_bps", stage.dice.between(1, 3) * MIB)?;
     let program = "import os,sys,time\nwhile True:\n for i in range(6000):\n  open(f'{sys.argv[1]}/f{i}').read()\n  time.sleep(0.0005)\n";
     stage.python(program, &[disk.path()])?;
-    // All files are in memory by now: what is left is writing.
-    std::thread::sleep(std::time::Duration::from_secs(6));
-    hidden.limit("write_bps", stage.dice.between(1, 3) * MIB)?;
     stage.keep(disk);
     Ok(())
 }
