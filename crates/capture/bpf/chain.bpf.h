@@ -404,8 +404,10 @@ static __always_inline void complete_request(struct wire_request *r, struct requ
 	struct bio *head = POINTER(rq, bio);
 	u64 key = key_of(rq);
 
-	/* A part of it, or none: scsi tells that nothing was done before it tells the error. */
-	if (head && done < rq->__data_len && !status) {
+	if (status)
+		r->status = status;
+	/* A part of it, or none: scsi tells an error once for what was done and once for the rest. */
+	if (head && done < rq->__data_len) {
 		if (done)
 			go_on(key, done);
 		return;
@@ -421,7 +423,6 @@ static __always_inline void complete_request(struct wire_request *r, struct requ
 		r->flags |= REQUEST_FLUSH_SHARED;
 	}
 	r->complete_ns = now;
-	r->status = status;
 	finish(r, key);
 }
 
