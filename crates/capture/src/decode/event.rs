@@ -20,7 +20,8 @@ impl Decoder {
         let flags = if carries_operation(event.action) {
             self.operations.categories(event.operation, is_of_request(event.action))
         } else {
-            0
+            // blktrace gives them operation 0, which is a read.
+            category::READ
         };
         let remapped = event.action == wire::EVENT_REMAP;
         let has_payload = matches!(
