@@ -85,15 +85,15 @@ fn generate_wire(out: &Path) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The kernel symbols of `END_IO_LIST` and `END_IO_ALIASES` with their ids: the lists that both sides
-/// enumerate.
+/// The kernel symbols of `END_IO_LIST`, `END_IO_ALIASES` and `END_IO_MODULES` with their ids: the lists
+/// that both sides enumerate. A symbol of a module is `MODULE:SYMBOL`.
 fn generate_symbols(out: &Path) -> Result<(), Box<dyn Error>> {
     let header = fs::read_to_string("bpf/wire.h")?;
     let rows: String = header
         .lines()
-        .filter_map(|line| line.trim_start().strip_prefix("X(END_IO_")?.split_once(", "))
+        .filter_map(|line| line.split_once("X(END_IO_")?.1.split_once(", "))
         .filter_map(|(id, rest)| Some((id, rest.split_once(')')?.0)))
-        .map(|(id, symbol)| format!("({symbol:?}, END_IO_{id}),"))
+        .map(|(id, symbol)| format!("({:?}, END_IO_{id}),", symbol.replace(", ", ":")))
         .collect();
     let text = format!("pub const END_IO_SYMBOLS: &[(&str, wire_end_io)] = &[{rows}];\n");
     fs::write(out.join("symbols.rs"), text)?;

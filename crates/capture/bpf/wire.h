@@ -96,6 +96,12 @@ enum wire_counter {
 	X(END_IO_SUBMIT_WAIT, bio_wait_end_io)	       /* 7.x */ \
 	X(END_IO_IOMAP_WRITE, iomap_writepage_end_bio) /* until 6.15 */
 
+/*
+ * Functions whose names other modules have too, by their own module: dm_flakey has a clone_endio since
+ * 1d9a94389853, 6.5. Where it is no module, the plain name finds the kernel's own first.
+ */
+#define END_IO_MODULES(X) X(END_IO_DM, dm_mod, clone_endio)
+
 #define END_IO_ID(id, symbol) id,
 enum wire_end_io { END_IO_UNKNOWN, END_IO_LIST(END_IO_ID) END_IO_COUNT };
 #undef END_IO_ID

@@ -56,16 +56,41 @@ impl KernelSymbols {
     }
 }
 
-/// A line is `ffffffff81766030 t iomap_read_end_io` with, for a module, a tab and its name.
+/// A line is `ffffffff81766030 t iomap_read_end_io` with, for a module, a tab and its name in brackets.
+/// A symbol that is listed with its module is that module's alone; of others the first one counts.
 fn note(line: &[u8], end_io: &mut [u64]) {
-    let Some(name) = line.get(19..) else { return };
-    let length = name.iter().position(|byte| byte.is_ascii_whitespace()).unwrap_or(name.len());
-    let known =
-        wire::END_IO_SYMBOLS.iter().find(|(symbol, _)| symbol.as_bytes() == &name[..length]);
-    let Some((_, id)) = known else { return };
-    let address =
-        std::str::from_utf8(&line[..16]).ok().and_then(|hex| u64::from_str_radix(hex, 16).ok());
-    if let (Some(slot), Some(address)) = (end_io.get_mut(*id as usize), address) {
-        *slot = address;
+    let Ok(text) = std::str::from_utf8(line) else { return };
+    let mut words = text.split_ascii_whitespace();
+    let (Some(address), Some(name)) = (words.next(), words.nth(1)) else { return };
+    let module = words.next().and_then(|word| word.strip_prefix('[')?.strip_suffix(']'));
+    for (symbol, id) in wire::END_IO_SYMBOLS {
+        let Some(slot) = end_io.get_mut(*id as usize) else { continue };
+        let found = match symbol.split_once(':') {
+            Some((own, symbol)) => symbol == name && module == Some(own),
+            None => *symbol == name && *slot == 0,
+        };
+        if found {
+            *slot = u64::from_str_radix(address, 16).unwrap_or(0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_module_with_a_function_of_the_same_name_is_not_taken() {
+        let mut end_io = vec![0; wire::END_IO_COUNT as usize];
+        for line in [
+            "ffffffffc06ad4f0 t clone_endio\t[dm_flakey]\n",
+            "ffffffffc06730a0 t clone_endio\t[dm_mod]\n",
+            "ffffffff81766030 t bio_chain_endio\n",
+            "ffffffffc0000000 t bio_chain_endio\t[another]\n",
+        ] {
+            note(line.as_bytes(), &mut end_io);
+        }
+        assert_eq!(end_io[wire::END_IO_DM as usize], 0xffff_ffff_c067_30a0);
+        assert_eq!(end_io[wire::END_IO_CHAIN as usize], 0xffff_ffff_8176_6030);
     }
 }

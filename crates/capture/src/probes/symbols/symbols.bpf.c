@@ -20,8 +20,16 @@ int find_symbols(struct wire_symbols *found)
 	if (!found->end_io[id]) {       \
 		FIND_SYMBOL(id, symbol) \
 	}
+#define FIND_IN_MODULE(id, module, symbol)                                            \
+	address = 0;                                                                  \
+	bpf_kallsyms_lookup_name(#module ":" #symbol, sizeof(#module ":" #symbol), 0, \
+				 (void *)&address);                                   \
+	if (address)                                                                  \
+		found->end_io[id] = address;
 	END_IO_LIST(FIND_SYMBOL)
 	END_IO_ALIASES(FIND_ALIAS)
+	END_IO_MODULES(FIND_IN_MODULE)
+#undef FIND_IN_MODULE
 #undef FIND_ALIAS
 #undef FIND_SYMBOL
 	return 0;
