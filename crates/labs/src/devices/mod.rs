@@ -6,8 +6,11 @@ mod file_system;
 mod given;
 mod loop_device;
 mod mapped;
+mod null_blk;
 mod partition;
 mod served;
+mod raid;
+mod scsi_debug;
 mod trace;
 mod zram;
 
@@ -16,8 +19,11 @@ pub use file_system::{FileSystem, Frozen, Kind};
 pub use given::Given;
 pub use loop_device::{Backing, LoopDevice};
 pub use mapped::Mapped;
+pub use null_blk::NullBlk;
 pub use partition::Partition;
 pub use served::{Hand, Served, Speed};
+pub use raid::Raid;
+pub use scsi_debug::{ScsiDebug, Trouble};
 pub use trace::DebugFs;
 pub use zram::Zram;
 

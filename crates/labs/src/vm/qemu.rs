@@ -18,7 +18,7 @@ const OUT_BYTES: u64 = 4 << 30;
 /// What every kernel is told: no console but the log's, an end instead of a hang, nothing that takes
 /// time without KVM, and no change of its mind about the clock, which patches code that runs.
 const KERNEL_ARGUMENTS: &str = "console=ttyS0 loglevel=5 panic=-1 mitigations=off audit=0 \
-    apparmor=0 selinux=0 cgroup_no_v1=all psi=1 rcupdate.rcu_expedited=1 \
+    apparmor=0 selinux=0 cgroup_no_v1=all psi=1 rcupdate.rcu_expedited=1 cryptomgr.notests=1 \
     random.trust_cpu=on raid=noautodetect tsc=reliable";
 
 /// What one QEMU is started with.

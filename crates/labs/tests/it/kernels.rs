@@ -4,6 +4,7 @@
 use crate::bare::NO_KERNEL;
 use crate::guests;
 use crate::recording::Recording;
+use crate::stacked;
 use iowhy_core::model::{Operation, Request};
 use iowhy_labs::Result;
 use iowhy_labs::error::Context;
@@ -129,6 +130,9 @@ fn root_tests(kernel: Kernel) -> Result<()> {
     }
     for disk in guests::DISKS {
         guest = guest.disk(Disk::memory(disk, guests::DISK_BYTES));
+    }
+    for disk in stacked::disks() {
+        guest = guest.disk(disk);
     }
     let outcome = guest.disk(Disk::memory("nvme", guests::DISK_BYTES).nvme()).run(&script)?;
     succeeded(&outcome);

@@ -32,6 +32,7 @@ mod metadata;
 mod recording;
 mod records;
 mod signals;
+mod stacked;
 mod support;
 mod totals;
 mod waits;
@@ -46,6 +47,7 @@ fn main() {
         live_labs::tests(),
         kernels::tests(),
         guests::tests(),
+        stacked::tests(),
         direct::tests(),
         cached::tests(),
         metadata::tests(),

@@ -140,21 +140,26 @@ impl Recording {
     /// What holds for every watch of a quiet device: it agrees with the device's own counters, the
     /// stages of each request add up, the parts of each request add up.
     pub fn check(&self, device: &str, within: DiskStats, around: DiskStats) {
-        assert!(self.environment.finished, "the recording is not finished: {:?}", self.environment);
         for request in &self.requests {
             assert_eq!(
                 self.text(request.device),
                 device,
                 "the watch was of one device: {request:?}"
             );
-            check_stages(request);
         }
-        self.check_parts();
+        self.check_each();
         let bio_based =
             self.environment.devices.iter().any(|known| known.name == device && known.bio_based);
         if self.lost() == 0 && !bio_based {
-            self.check_totals(within, around);
+            self.check_totals(device, within, around);
         }
+    }
+
+    /// What holds for every request and its parts.
+    pub fn check_each(&self) {
+        assert!(self.environment.finished, "the recording is not finished: {:?}", self.environment);
+        self.requests.iter().for_each(check_stages);
+        self.check_parts();
     }
 
     fn check_parts(&self) {
@@ -191,10 +196,13 @@ impl Recording {
         }
     }
 
-    fn check_totals(&self, within: DiskStats, around: DiskStats) {
+    /// What was recorded of a device lies between what it counted within the watch and around it.
+    pub fn check_totals(&self, device: &str, within: DiskStats, around: DiskStats) {
         let of = |operations: &[Operation]| {
             let requests = self.requests.iter().filter(|request| {
-                operations.contains(&request.operation) && request.status == Status::Complete
+                operations.contains(&request.operation)
+                    && matches!(request.status, Status::Complete | Status::Error)
+                    && self.text(request.device) == device
             });
             requests.fold((0, 0), |(count, bytes), request| (count + 1, bytes + request.bytes))
         };
@@ -206,7 +214,7 @@ impl Recording {
         let (low, high) = (totals(within), totals(around));
         assert!(
             (0..found.len()).all(|index| (low[index]..=high[index]).contains(&found[index])),
-            "[reads, their bytes, writes and flushes, their bytes, discards, their bytes]\nrecorded\n    \
+            "{device}: [reads, their bytes, writes and flushes, their bytes, discards, their bytes]\nrecorded\n    \
              {found:?}\ncounted by the device within the watch\n    {low:?}\nand around it\n    {high:?}\n{}",
             self.overview()
         );
