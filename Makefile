@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: help demo test test-static test-kernels lint bench-capture bench-blktrace bench-locate bench-views lab-matrix deps
+.PHONY: help demo test test-static test-kernels lint bench-capture bench-blktrace bench-locate bench-views bench-peers lab-matrix deps
 
 # The compiler for BPF. Debian 12 has it; crates/capture asks for it by this variable.
 export CLANG ?= clang-16
@@ -52,6 +52,11 @@ bench-views: ## Compare the views with iostat, pidstat and biolatency; writes do
 	@scripts/install-deps build test bench
 	cargo build --release --package iowhy --package iowhy-labs
 	$(TARGET)/release/iowhy-labs bench-views
+
+bench-peers: ## Compare blktrace and libbpf-tools with iowhy in guests; writes docs/peers.md
+	@scripts/install-deps build test bench vm
+	cargo build --release --package iowhy --package iowhy-labs
+	$(TARGET)/release/iowhy-labs bench-peers
 
 lab-matrix: ## Run every lab, and write what iowhy found into docs/diagnosis.md
 	@scripts/install-deps build test bench

@@ -13,6 +13,7 @@
 //! | [`mod@bench`] | `cargo lab bench-capture` |
 //! | [`captures`] | generated blktrace captures |
 //! | [`bench_blktrace`] | `cargo lab bench-blktrace` |
+//! | [`bench_peers`] | `cargo lab bench-peers` |
 //! | [`page`] | the parts of docs/ that labs write |
 //! | [`demo`] | `cargo lab demo` |
 //! | [`located`] | `iowhy locate` beside debugfs |
@@ -26,6 +27,7 @@
 
 pub mod bench;
 pub mod bench_blktrace;
+pub mod bench_peers;
 pub mod bench_views;
 pub mod captures;
 pub mod command;

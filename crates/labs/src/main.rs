@@ -8,7 +8,7 @@ use iowhy_labs::devices::{
 use iowhy_labs::error::Context;
 use iowhy_labs::scratch::{self, Scratch};
 use iowhy_labs::workload::Workload;
-use iowhy_labs::{Result, bench, bench_blktrace, bench_views, demo, labs, vm};
+use iowhy_labs::{Result, bench, bench_blktrace, bench_peers, bench_views, demo, labs, vm};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -34,6 +34,11 @@ enum Command {
     BenchLocate(bench::locate::Settings),
     /// Compares the views with the tools that they replace.
     BenchViews(bench_views::Settings),
+    /// Compares blktrace and libbpf-tools with iowhy, in guests with other kernels.
+    BenchPeers(bench_peers::Settings),
+    /// The part of it that runs in a guest.
+    #[command(hide = true)]
+    PeersInside,
     /// Runs a command in a guest with another kernel.
     Vm(vm::command::Settings),
     /// Runs one lab: makes a cause happen and compares what iowhy says.
@@ -73,6 +78,8 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Capture(capture) => capture.write().map(done),
         Command::BenchLocate(settings) => bench::locate::run(settings, &mut say).map(done),
         Command::BenchViews(settings) => bench_views::run(settings, &mut say).map(done),
+        Command::BenchPeers(settings) => bench_peers::run(settings, &mut say).map(done),
+        Command::PeersInside => bench_peers::inside(&mut say).map(done),
         Command::Vm(settings) => vm::command::run(settings, &mut say),
         Command::Run(settings) => labs::run::run(settings, &mut say).map(done),
         Command::Matrix(settings) => labs::matrix::run(settings, &mut say).map(done),

@@ -13,6 +13,7 @@ mod architecture;
 mod bad_captures;
 mod bad_input;
 mod bare;
+mod beside;
 mod blame;
 mod blktrace;
 mod blktrace_defects;
@@ -48,6 +49,7 @@ fn main() {
         kernels::tests(),
         guests::tests(),
         stacked::tests(),
+        beside::tests(),
         direct::tests(),
         cached::tests(),
         metadata::tests(),

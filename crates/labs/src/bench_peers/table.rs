@@ -1,0 +1,107 @@
+//! What came out on each kernel, as tables of a page.
+
+use super::Found;
+use super::beside::{Compared, Spread};
+use super::tools::Outcome;
+
+/// The whole part of the page.
+pub fn of(found: &[Found], tools: &str, blktrace: &str) -> String {
+    let kernels: Vec<&str> = found.iter().map(|one| short(&one.kernel)).collect();
+    let mut text = format!(
+        "Command: `make bench-peers`. Guests under QEMU without KVM, so times are those of slow \
+         emulation; blktrace {blktrace}, libbpf-tools {tools} of Debian.\n\n### blktrace between two \
+         iowhys\n\n"
+    );
+    text.push_str(&stages(found));
+    text.push_str(&format!("\n{}\n### libbpf-tools\n\n", notes(found)));
+    text.push_str(&format!("| tool | counts | {} |\n", kernels.join(" | ")));
+    text.push_str(&format!("|---|---|{}\n", "---|".repeat(kernels.len())));
+    let mut complaints: Vec<String> = Vec::new();
+    for (row, outcome) in
+        found.first().map(|one| one.tools.as_slice()).into_iter().flatten().enumerate()
+    {
+        let cells = found.iter().filter_map(|one| one.tools.get(row));
+        let cells: Vec<String> = cells.map(|outcome| cell(outcome, &mut complaints)).collect();
+        text.push_str(&format!(
+            "| {} | {} {} | {} |\n",
+            outcome.tool,
+            outcome.expected,
+            outcome.counts,
+            cells.join(" | ")
+        ));
+    }
+    for (number, complaint) in complaints.iter().enumerate() {
+        text.push_str(&format!("\n{}. `{}`", number + 1, complaint.replace('`', "'")));
+    }
+    text
+}
+
+/// `6.1.0` of `6.1.0-56-cloud-amd64`.
+fn short(release: &str) -> &str {
+    release.split(['-', '+']).next().unwrap_or(release)
+}
+
+fn cell(outcome: &Outcome, complaints: &mut Vec<String>) -> String {
+    match outcome.found {
+        Some(_) if outcome.right => "right".to_owned(),
+        Some(found) => format!("**{found}**"),
+        None => {
+            let known = complaints.iter().position(|complaint| *complaint == outcome.said);
+            let place = known.unwrap_or_else(|| {
+                complaints.push(outcome.said.clone());
+                complaints.len() - 1
+            });
+            format!("does not load ({})", place + 1)
+        }
+    }
+}
+
+/// A row for each stage and kernel.
+fn stages(found: &[Found]) -> String {
+    let mut text =
+        "| kernel | stage | requests | two iowhys differ by | blktrace from the first | \
+                    blktrace from the second |\n|---|---|--:|--:|--:|--:|\n"
+            .to_owned();
+    for one in found {
+        for stage in &one.beside.stages {
+            text.push_str(&format!(
+                "| {} | {} | {} | {} | {} | {} |\n",
+                short(&one.kernel),
+                stage.name,
+                stage.requests,
+                words(stage.floor),
+                words(stage.first),
+                words(stage.second)
+            ));
+        }
+    }
+    text.push_str(
+        "\nMedian and 99th percentile of the difference for each request, microseconds.\n",
+    );
+    text
+}
+
+fn words(spread: Spread) -> String {
+    let micros = |time: u64| time as f64 / 1000.0;
+    format!("{:.1}, {:.1}", micros(spread.median), micros(spread.p99))
+}
+
+/// What holds on every kernel, or does not.
+fn notes(found: &[Found]) -> String {
+    let mut text =
+        "| kernel | requests | missing in either | stamps within the two iowhys' | events \
+                    of writes with merges and flushes | lines of btt's reports that differ |\n\
+                    |---|--:|--:|--:|--:|--:|\n"
+            .to_owned();
+    for one in found {
+        let Compared { requests, missing, stamps, outside, events, btt, .. } = &one.beside;
+        text.push_str(&format!(
+            "| {} | {requests} | {} | {} of {stamps} | {events} | {} |\n",
+            short(&one.kernel),
+            missing.len(),
+            stamps - outside,
+            btt.len()
+        ));
+    }
+    text
+}
