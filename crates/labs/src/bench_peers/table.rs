@@ -2,7 +2,7 @@
 
 use super::Found;
 use super::beside::{Compared, Spread};
-use super::tools::Outcome;
+use super::tools::{Outcome, TOOLS};
 
 /// The whole part of the page.
 pub fn of(found: &[Found], tools: &str, blktrace: &str) -> String {
@@ -17,16 +17,17 @@ pub fn of(found: &[Found], tools: &str, blktrace: &str) -> String {
     text.push_str(&format!("| tool | counts | {} |\n", kernels.join(" | ")));
     text.push_str(&format!("|---|---|{}\n", "---|".repeat(kernels.len())));
     let mut complaints: Vec<String> = Vec::new();
-    for (row, outcome) in
-        found.first().map(|one| one.tools.as_slice()).into_iter().flatten().enumerate()
-    {
-        let cells = found.iter().filter_map(|one| one.tools.get(row));
-        let cells: Vec<String> = cells.map(|outcome| cell(outcome, &mut complaints)).collect();
+    for tool in TOOLS {
+        let outcome_of =
+            |one: &Found| one.tools.iter().find(|one| one.tool == tool.title()).cloned();
+        let cells: Vec<String> = found
+            .iter()
+            .map(|one| outcome_of(one).map_or("–".to_owned(), |it| cell(&it, &mut complaints)))
+            .collect();
+        let (expected, counts) = (tool.expected, tool.counts);
         text.push_str(&format!(
-            "| {} | {} {} | {} |\n",
-            outcome.tool,
-            outcome.expected,
-            outcome.counts,
+            "| {} | {expected} {counts} | {} |\n",
+            tool.title(),
             cells.join(" | ")
         ));
     }

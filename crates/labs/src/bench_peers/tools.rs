@@ -24,8 +24,9 @@ pub struct Tool {
     arguments: &'static [&'static str],
     load: Load,
     /// What is counted.
-    counts: &'static str,
-    expected: u64,
+    pub counts: &'static str,
+    /// How many there are.
+    pub expected: u64,
     /// Counts above and below that are right too: what others do to the page cache.
     tolerance: u64,
     /// Finds the count in what it printed; the disk's name is given.
@@ -41,6 +42,14 @@ const fn tool(
     count: fn(&str, &str) -> u64,
 ) -> Tool {
     Tool { program, arguments, load, counts, expected, tolerance: 0, count }
+}
+
+impl Tool {
+    /// Its name; of iowhy, with the view.
+    pub fn title(&self) -> String {
+        let view = self.arguments.first().filter(|_| self.program == "iowhy");
+        [Some(&self.program), view].into_iter().flatten().copied().collect::<Vec<_>>().join(" ")
+    }
 }
 
 /// Every tool of Debian's libbpf-tools that counts what a disk or files do, and iowhy's own views.
@@ -134,14 +143,8 @@ fn one(scratch: &Scratch, known: &Known, tool: &Tool) -> Result<Outcome> {
     let said = fs::read(&path).context(|| format!("read {}", path.display()))?;
     let said = String::from_utf8_lossy(&said);
     let found = ran.then(|| (tool.count)(&said, disk));
-    let words = tool.arguments.first().filter(|_| own);
     Ok(Outcome {
-        tool: [Some(&tool.program), words]
-            .into_iter()
-            .flatten()
-            .copied()
-            .collect::<Vec<_>>()
-            .join(" "),
+        tool: tool.title(),
         counts: tool.counts.to_owned(),
         expected: tool.expected,
         right: found.is_some_and(|found| found.abs_diff(tool.expected) <= tool.tolerance),
@@ -158,7 +161,7 @@ fn complaint(errors: &Path, said: &str) -> String {
         || errors.lines().chain(said.lines()).map(str::trim).filter(|line| !line.is_empty());
     let telling = ["failed to find", "failed to create kprobe", "No such file", "failed to attach"];
     let chosen = telling.iter().find_map(|words| lines().find(|line| line.contains(words)));
-    chosen.or_else(|| lines().last()).unwrap_or("it ended and said nothing").to_owned()
+    chosen.or_else(|| lines().next_back()).unwrap_or("it ended and said nothing").to_owned()
 }
 
 /// Waits until it has attached all that it will; false where it has ended or never does. What is still
