@@ -51,6 +51,17 @@ struct list_head {
 	struct list_head *next, *prev;
 };
 
+struct swait_queue {
+	struct task_struct *task;
+	struct list_head task_list;
+};
+
+struct completion {
+	struct {
+		struct list_head task_list;
+	} wait;
+};
+
 struct hlist_node {
 	struct hlist_node *next, **pprev;
 };

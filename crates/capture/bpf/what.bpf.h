@@ -261,6 +261,21 @@ static __always_inline u32 find_iomap_dio(u64 private, struct wire_request *r,
 	return find_direct(r, direct->iocb, size >= r->bytes ? size - r->bytes : 0);
 }
 
+/*
+ * Who sleeps for a completion, as in submit_bio_wait; null where nobody does yet. From 7.x on direct
+ * reads and writes of a device wait in the same way.
+ */
+static __always_inline struct task_struct *waiter_of(struct completion *completion)
+{
+	u64 list = number_of(completion) + bpf_core_field_offset(struct completion, wait.task_list);
+	u64 first = number_of(READ((struct list_head *)list, next));
+
+	if (!first || first == list)
+		return NULL;
+	first -= bpf_core_field_offset(struct swait_queue, task_list);
+	return READ((struct swait_queue *)first, task);
+}
+
 /* The bio that the end of this one and of others is chained to. */
 __noinline u64 end_of_chain(u64 address)
 {
@@ -308,6 +323,9 @@ static __always_inline u32 find_file(struct bio *bio, struct wire_request *r, st
 	case END_IO_BLKDEV:
 	case END_IO_BLKDEV_ASYNC:
 		return FOUND_RAW;
+	case END_IO_SUBMIT_WAIT:
+		direct->waiter = waiter_of((struct completion *)private);
+		break;
 	case END_IO_BTRFS:
 	case END_IO_BTRFS_WRITE:
 		return find_btrfs(at, r);

@@ -25,6 +25,9 @@
 #define WIRE_USE_SLOTS	   64	 /* files that each CPU has at hand; a power of two */
 #define WIRE_URING_CODES   256	 /* io_uring's operations: all that fit in their byte */
 
+/* Whoever is woken so soon after a completion, on its CPU, was woken by it. */
+#define WIRE_ENDED_JUST_NOW_NS 20000
+
 /* The kind stands first in every record. */
 enum wire_kind {
 	WIRE_REQUEST = 1,
@@ -171,9 +174,10 @@ struct wire_settings {
 	unsigned char
 		merge_events_have_request; /* merges: queue and request stand before the bio */
 	unsigned char user_stacks;
-	unsigned char uring_result; /* enum wire_uring_result */
-	unsigned char each_open;    /* every open is sent, not only counted */
-	unsigned char more_padding[2];
+	unsigned char uring_result;	/* enum wire_uring_result */
+	unsigned char each_open;	/* every open is sent, not only counted */
+	unsigned char switch_has_state; /* sched_switch tells in what state a task sleeps */
+	unsigned char more_padding;
 	unsigned int calls_per_second; /* single calls sent, on each CPU */
 	unsigned int last_padding;
 	/* What each system call does to files: enum wire_use_kind | enum wire_shape. */
@@ -332,7 +336,7 @@ struct wire_wait {
 	unsigned long long wake_ns;
 	unsigned long long end_ns;
 	unsigned long long
-		request; /* id of the one that completed just before it was woken; 0: none */
+		request; /* id of the last that completed on the waking CPU meanwhile; 0: none */
 	struct wire_inode inode;    /* the file that its system call was given; address 0: none */
 	unsigned long long address; /* of the futex that it sleeps for; 0: none */
 	int system_call;

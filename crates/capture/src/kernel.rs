@@ -23,6 +23,8 @@ pub struct Facts {
     pub status_is_blk_status: bool,
     /// Where the kernel's flags of a request stand.
     pub operations: Operations,
+    /// Whether `sched_switch` tells, last of four, in what state a task leaves its CPU (from 5.19).
+    pub switch_has_state: bool,
     /// How the kernel tells the result of an io_uring request.
     pub uring_result: UringResult,
     /// Bytes of a page.
@@ -78,6 +80,7 @@ pub fn probe(tracepoints: &[&'static str], symbols: &KernelSymbols) -> Result<Fa
         merge_events_have_request: first_is_queue("block_bio_backmerge"),
         status_is_blk_status: status_is_blk_status(&btf),
         operations: operations(&btf),
+        switch_has_state: switch_has_state(&btf),
         uring_result: uring_result(&btf),
         page_size: rustix::param::page_size() as u32,
         end_io: symbols.end_io().to_vec(),
@@ -100,6 +103,12 @@ fn pointee(argument: Option<BtfType<'_>>) -> Option<String> {
     let pointer = Ptr::try_from(argument?).ok()?;
     let target = Struct::try_from(pointer.next_type()?).ok()?;
     Some(target.name()?.to_str()?.to_owned())
+}
+
+fn switch_has_state(btf: &Btf<'_>) -> bool {
+    let arguments = tracepoint_arguments(btf, "sched_switch");
+    let task = |place: usize| arguments.get(place).is_some_and(Option::is_some);
+    arguments.len() == 4 && task(1) && task(2)
 }
 
 fn status_is_blk_status(btf: &Btf<'_>) -> bool {

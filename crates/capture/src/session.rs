@@ -423,6 +423,7 @@ fn settings(facts: &Facts, wishes: &Wishes) -> Result<wire::wire_settings, Error
     uses::mark(&mut settings);
     settings.calls_per_second = CALLS_PER_SECOND;
     settings.each_open = u8::from(wishes.opens);
+    settings.switch_has_state = facts.switch_has_state.into();
     settings.uring_result = match facts.uring_result {
         UringResult::Alone => wire::URING_UNKNOWN,
         UringResult::Argument => wire::URING_ARGUMENT,

@@ -23,8 +23,11 @@ const MOST_THREADS: usize = 4096;
 /// number, so that a newer one takes its place.
 const MOST_ENDED: usize = 2048;
 
+/// Who is woken so long after a completion was not woken by it, ns.
+const SURELY_LATER_NS: u64 = 1_000_000;
 /// User stacks by process and place that are kept named.
 const MOST_USER_STACKS: usize = 65_536;
+
 /// A request as far as waits are concerned.
 #[derive(Clone, Copy, Debug)]
 struct Served {
@@ -33,6 +36,8 @@ struct Served {
     pid: Option<u32>,
     device: Name,
     span: Span,
+    /// Whose limits held for it.
+    cgroup: Option<Name>,
     /// Whether a throttle held it back before it was queued.
     held_back: bool,
 }
@@ -83,6 +88,7 @@ impl Waits {
             pid: row.pid,
             device: row.device,
             span: Span { queued_ns: request.queue_ns, issued_ns: request.issue_ns, completed_ns },
+            cgroup: row.cgroup,
             held_back: is_held_back(request),
         };
         if let Some(slot) = self.ended.get_mut(place_of(request.id)) {
@@ -108,7 +114,12 @@ impl Waits {
 
     /// The requests that `wait` can have waited for; those that no later wait of the thread can
     /// wait for are forgotten.
-    fn requests_of(&mut self, wait: &wire_wait, woken_ns: u64) -> Vec<Served> {
+    fn requests_of(
+        &mut self,
+        wait: &wire_wait,
+        woken_ns: u64,
+        cgroup: Option<Name>,
+    ) -> Vec<Served> {
         let mut found: Vec<Served> = Vec::new();
         if let Some(own) = self.of_thread.get_mut(&wait.tid) {
             let overlaps = |served: &&Served| {
@@ -117,14 +128,9 @@ impl Waits {
             found.extend(own.iter().filter(overlaps));
             own.retain(|served| served.span.completed_ns > woken_ns);
         }
-        // Who waits in such a call may also be woken by its time limit.
-        let own = wait.flags & wire::WAIT_FOR_OWN != 0;
         if let Some(Some((id, waker))) = self.ended.get(place_of(wait.request))
             && *id == wait.request
-            && (!own
-                || waker.held_back
-                || began_before(wait, waker)
-                || waker.pid == Some(wait.tgid))
+            && was_woken_by(wait, woken_ns, cgroup, waker)
             && found.iter().all(|served| served.request_id != waker.request_id)
         {
             found.push(*waker);
@@ -236,7 +242,8 @@ impl Decoder {
         }
         let woken_ns = if wait.wake_ns == 0 { wait.end_ns } else { wait.wake_ns };
         let known = self.known(&wait, batch, names);
-        let served = self.waits.requests_of(&wait, woken_ns);
+        let cgroup = self.tasks.thread(wait.tid).and_then(|task| task.cgroup);
+        let served = self.waits.requests_of(&wait, woken_ns, cgroup);
         let Some(class) = class_of(&wait, known, &served) else {
             if wait.flags & wire::WAIT_FOR_OWN != 0 && !outlasts {
                 self.waits.undecided.keep(wait);
@@ -341,6 +348,19 @@ fn class_of(wait: &wire_wait, known: Option<Known>, served: &[Served]) -> Option
         _ if wait.flags & wire::WAIT_UNINTERRUPTIBLE != 0 => Some(WaitClass::Unknown),
         _ => None,
     }
+}
+
+/// Whether the end of `waker`, the last on the CPU that woke the thread, did so.
+fn was_woken_by(wait: &wire_wait, woken_ns: u64, cgroup: Option<Name>, waker: &Served) -> bool {
+    let after_ns = woken_ns.saturating_sub(waker.span.completed_ns);
+    // A worker queued it, so nothing else tells whose it was; emulated machines need long to wake.
+    let of_its_limit = waker.held_back && cgroup.is_some() && waker.cgroup == cgroup;
+    if after_ns >= u64::from(wire::WIRE_ENDED_JUST_NOW_NS) {
+        return of_its_limit && after_ns < SURELY_LATER_NS;
+    }
+    // Who waits in such a call may also be woken by its time limit.
+    let own = wait.flags & wire::WAIT_FOR_OWN != 0;
+    !own || waker.held_back || began_before(wait, waker) || waker.pid == Some(wait.tgid)
 }
 
 /// Whether both began before the watch, so that nobody knows who asked for the request; it completed

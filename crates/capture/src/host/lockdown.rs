@@ -14,8 +14,9 @@ pub fn mode() -> Option<String> {
 }
 
 fn asked_for(command_line: &str) -> Option<String> {
-    let asked = command_line.split_whitespace().filter_map(|word| word.strip_prefix("lockdown="));
-    asked.last().filter(|mode| *mode == CONFIDENTIALITY).map(str::to_owned)
+    let mut asked =
+        command_line.split_whitespace().filter_map(|word| word.strip_prefix("lockdown="));
+    asked.next_back().filter(|mode| *mode == CONFIDENTIALITY).map(str::to_owned)
 }
 
 #[cfg(test)]

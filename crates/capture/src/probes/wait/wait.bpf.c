@@ -12,7 +12,6 @@
 #define TASK_INTERRUPTIBLE   0x0001
 #define TASK_UNINTERRUPTIBLE 0x0002
 #define TASK_NOLOAD	     0x0400
-#define ENDED_JUST_NOW_NS    20000
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -66,7 +65,7 @@ static __always_inline u32 kind_of_sleep(struct task_struct *task, u32 state, in
 
 static __always_inline void begin_sleep(void *ctx, struct task_struct *task)
 {
-	u32 state = task_state(task), tid = task->pid;
+	u32 state = state_of_sleep(ctx, task), tid = task->pid;
 	struct wire_wait wait = {
 		.kind = WIRE_WAIT, .stack = -1, .user_stack = -1, .system_call = -1
 	};
@@ -141,9 +140,14 @@ static __always_inline void note_waker(void *ctx, struct wire_wait *wait)
 
 	wait->wake_ns = now;
 	ended = bpf_map_lookup_elem(&last_ended, &zero);
-	if (ended && ended->time_ns >= wait->start_ns && now - ended->time_ns < ENDED_JUST_NOW_NS)
+	/* Whether it was for that one is judged in user space, by what is known of both. */
+	wait->request = 0;
+	if (ended && ended->time_ns >= wait->start_ns) {
 		wait->request = ended->request;
-	else if (!is_in_interrupt(ctx, waker))
+		if (now - ended->time_ns < WIRE_ENDED_JUST_NOW_NS)
+			return;
+	}
+	if (!is_in_interrupt(ctx, waker))
 		wait->waker = READ(waker, pid);
 }
 
