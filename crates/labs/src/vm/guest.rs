@@ -109,6 +109,7 @@ impl Guest {
             let mut running = self.boot(command)?;
             match running.wait_for(UP) {
                 Ok(()) => {
+                    running.booted = running.started.elapsed();
                     running.said.clear();
                     return Ok(running);
                 }
@@ -139,6 +140,7 @@ impl Guest {
         for disk in &self.disks {
             children.0.extend(machine.serve(disk)?);
         }
+        let started = Instant::now();
         let mut qemu = machine.start()?;
         let said = qemu.stdout.take();
         children.0.push(qemu);
@@ -146,8 +148,16 @@ impl Guest {
         if let Some(said) = said {
             std::thread::spawn(move || forward(said, &sender));
         }
-        let deadline = Instant::now() + self.patience;
-        Ok(Running { _children: children, lines, said: String::new(), folder, deadline })
+        let deadline = started + self.patience;
+        Ok(Running {
+            _children: children,
+            lines,
+            said: String::new(),
+            folder,
+            started,
+            deadline,
+            booted: Duration::ZERO,
+        })
     }
 
     /// Writes the guest's first file system: what all guests share, the kernel's modules, its own part.
@@ -208,7 +218,9 @@ pub struct Running {
     lines: Receiver<String>,
     said: String,
     folder: TempDir,
+    started: Instant,
     deadline: Instant,
+    booted: Duration,
 }
 
 impl Running {
@@ -254,7 +266,8 @@ impl Running {
         let status = fs::read_to_string(out.join(".status")).unwrap_or_default();
         match (unpacked, status.trim().parse()) {
             (Ok(_), Ok(status)) => {
-                Ok(Outcome { status, said: self.said, out, _folder: self.folder })
+                let (said, booted) = (self.said, self.booted);
+                Ok(Outcome { status, said, booted, out, _folder: self.folder })
             }
             _ => Err(self.failed("it ended without a result")),
         }
@@ -288,6 +301,8 @@ pub struct Outcome {
     pub status: i32,
     /// What it wrote to its standard output and error.
     pub said: String,
+    /// How long it took from the start of QEMU until the guest's first program ran.
+    pub booted: Duration,
     out: PathBuf,
     _folder: TempDir,
 }

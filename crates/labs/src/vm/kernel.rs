@@ -44,6 +44,7 @@ const MODULES: &[&str] = &[
     "fs/configfs",
     "fs/xfs",
     "lib",
+    "mm",
 ];
 
 /// A kernel on this machine, ready to be started.
@@ -142,6 +143,7 @@ fn prepare(
 ) -> Result<Kernel> {
     if let Ok(kernel) = kept(line, folder)
         && package.ends_with(&kernel.release)
+        && fs::read_to_string(folder.join("folders")).is_ok_and(|kept| kept == MODULES.join("\n"))
     {
         return Ok(kernel);
     }
@@ -178,6 +180,8 @@ fn keep(release: &str, unpacked: &Path, folder: &Path) -> Result<()> {
     fs::rename(&image, folder.join("vmlinuz")).context(|| format!("keep {}", image.display()))?;
     keep_modules(release, &modules, folder)?;
     fs::write(folder.join("release"), release).context(|| "note the release".to_owned())?;
+    fs::write(folder.join("folders"), MODULES.join("\n"))
+        .context(|| "note the modules".to_owned())?;
     fs::remove_dir_all(unpacked).context(|| format!("remove {}", unpacked.display()))
 }
 

@@ -140,13 +140,17 @@ fn mapped() -> Result<()> {
     let command = job.command(&scratch.fresh("fio.json"))?;
     let recording = watch(disk.device(), &scratch.fresh("recording"), &command)?;
     expect_names(&recording)?;
-    if recording.environment.limits.iter().any(|limit| limit.contains("mapped files")) {
-        return Err(Error::Unsupported {
-            what: "tracepoints of page faults on files".to_owned(),
-            hint: "they came with Linux 6.12".to_owned(),
-        });
-    }
     let sum = sum_of(&rows_of(&recording, "fio", &file));
+    // Older kernels have no tracepoint of page faults: then that is said, and nothing is made up.
+    let stated = |reason: &str| {
+        recording.environment.limits.iter().filter(|limit| limit.contains(reason)).count()
+    };
+    if stated("this kernel has no mm_filemap") > 0 {
+        assert_eq!(stated("this kernel has no mm_filemap_fault"), 1);
+        assert_eq!(stated("this kernel has no mm_filemap_map_pages"), 1);
+        assert_eq!((sum.faults, sum.fault_bytes), (0, 0), "{sum:?}");
+        return Ok(());
+    }
     assert!(sum.faults > 0 && sum.fault_bytes >= 8 * MIB, "{sum:?}");
     assert_eq!(sum.reads, 0, "{sum:?}");
     Ok(())

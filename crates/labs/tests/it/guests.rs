@@ -2,7 +2,7 @@
 //! (`make test-kernels`) and nowhere else.
 
 use crate::recording::Recording;
-use crate::support::{finish, iowhy, said, trial, watch};
+use crate::support::{finish, iowhy, is_guest, said, trial, watch};
 use iowhy_core::model::{Origin, Request, WaitClass};
 use iowhy_labs::devices::{BlockDevice, Cgroup, FileSystem, Given, Kind, Mapped};
 use iowhy_labs::error::Context;
@@ -22,7 +22,7 @@ const MIB: u64 = 1 << 20;
 const READS: u64 = 199;
 
 pub fn tests() -> Vec<Trial> {
-    if std::env::var_os("IOWHY_GUEST").is_none() {
+    if !is_guest() {
         return Vec::new();
     }
     vec![

@@ -49,11 +49,18 @@ impl Stage {
         dd.spawn().context(|| "start dd".to_owned())
     }
 
+    /// A watch that has begun: then its folder is there.
     fn watch(&self, seconds: &str) -> Result<Child> {
         let mut record = iowhy(["record", "-d", self.upper.name(), "-t", seconds, "-o"])?;
         record.arg(self.scratch.path().join("watched"));
         record.stdout(Stdio::null()).stderr(Stdio::piped());
-        record.spawn().context(|| "start iowhy".to_owned())
+        let mut watch = record.spawn().context(|| "start iowhy".to_owned())?;
+        let output = self.scratch.path().join("watched");
+        let ended = |watch: &mut Child| watch.try_wait().is_ok_and(|status| status.is_some());
+        while !output.exists() && !ended(&mut watch) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(watch)
     }
 
     fn recording(&self, watch: Child) -> Result<Recording> {

@@ -277,6 +277,11 @@ fn check_stages(request: &Request) {
         return; // A bio-based device has none.
     }
     let sum: u64 = stages.into_iter().flatten().sum();
+    if request.pid.is_none() && stages[..4].iter().all(Option::is_none) {
+        // Queued while the watch's programs were taken away: only its end was seen.
+        assert!(sum <= whole, "the stages of {request:?}");
+        return;
+    }
     assert_eq!(sum, whole, "the stages of {request:?}");
     assert!(
         request.g2d_ns.is_none() || request.i2d_ns.is_none(),

@@ -27,6 +27,11 @@ pub fn trial(name: impl Into<String>, test: impl FnOnce() -> Result<()> + Send +
     })
 }
 
+/// Whether these tests run in a guest that tests have started.
+pub fn is_guest() -> bool {
+    std::env::var_os("IOWHY_GUEST").is_some()
+}
+
 /// This crate's own program, which has the workloads.
 pub fn labs_program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_iowhy-labs"))

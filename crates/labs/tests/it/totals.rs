@@ -121,15 +121,34 @@ fn same_report() -> Result<()> {
     Ok(())
 }
 
+/// Waits until a process has attached programs, and attaches no further ones.
+fn wait_until_it_watches(pid: u32) {
+    let attached = || {
+        let files = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        let targets = files.filter_map(|file| std::fs::read_link(file.path()).ok());
+        targets.filter(|target| target.to_string_lossy().contains("bpf_link")).count()
+    };
+    let mut before = 0;
+    // An emulated machine takes long to load them.
+    for _ in 0..60 {
+        std::thread::sleep(Duration::from_secs(1));
+        let now = attached();
+        if now > 0 && now == before {
+            return;
+        }
+        before = now;
+    }
+}
+
 /// A watch that is shown at once counts as a recording does.
 fn live_watch() -> Result<()> {
     iowhy_labs::machine::need_bpf()?;
     let scratch = Scratch::new()?;
     let device = LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?;
-    let mut watch = iowhy(["-t", "8", "--json", "-d", device.name()])?;
+    let mut watch = iowhy(["-t", "12", "--json", "-d", device.name()])?;
     watch.stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = watch.spawn().context(|| "start iowhy".to_owned())?;
-    std::thread::sleep(Duration::from_secs(4));
+    wait_until_it_watches(child.id());
     let job = Job::strided(device.path(), Engine::Psync, Access::Read, 997, 4096);
     job.run(&scratch.fresh("fio.json"))?;
     let result = child.wait_with_output().context(|| "wait for iowhy".to_owned())?;
