@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: help demo test test-static test-kernels lint bench-capture bench-blktrace bench-locate bench-views bench-peers lab-matrix deps
+.PHONY: help demo test test-static test-kernels kernels-page lint bench-capture bench-blktrace bench-locate bench-views bench-peers lab-matrix deps
 
 # The compiler for BPF. Debian 12 has it; crates/capture asks for it by this variable.
 export CLANG ?= clang-16
@@ -28,6 +28,11 @@ test-static: ## Build the static release binary and run it in a bullseye userlan
 test-kernels: ## Run what needs a kernel in guests with Linux 5.10, 6.1, 6.12 and the newest
 	@scripts/install-deps build test vm
 	@scripts/test-kernels
+
+kernels-page: ## Ask each kernel in a guest what it gives; writes docs/kernels.md
+	@scripts/install-deps build test vm
+	cargo build --release --package iowhy --package iowhy-labs
+	$(TARGET)/release/iowhy-labs kernels-page
 
 lint: ## Check formatting and lints
 	@scripts/install-deps build

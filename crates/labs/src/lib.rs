@@ -18,6 +18,7 @@
 //! | [`demo`] | `cargo lab demo` |
 //! | [`located`] | `iowhy locate` beside debugfs |
 //! | [`labs`] | `cargo lab run`, `cargo lab matrix`: scenarios with a known cause |
+//! | [`kernels`] | what each kernel gives, as `iowhy check` says it in a guest; docs/kernels.md |
 //! | [`iowhy`] | the built binary that the labs drive |
 //! | [`vm`] | guests: other kernels and other devices, under QEMU |
 //!
@@ -36,6 +37,7 @@ pub mod devices;
 pub mod error;
 pub mod fio;
 pub mod iowhy;
+pub mod kernels;
 pub mod labs;
 pub mod located;
 pub mod machine;

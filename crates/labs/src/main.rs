@@ -9,6 +9,7 @@ use iowhy_labs::error::Context;
 use iowhy_labs::scratch::{self, Scratch};
 use iowhy_labs::workload::Workload;
 use iowhy_labs::{Result, bench, bench_blktrace, bench_peers, bench_views, demo, labs, vm};
+use iowhy_labs::{Result, bench, bench_blktrace, bench_views, demo, kernels, labs, vm};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -41,6 +42,8 @@ enum Command {
     PeersInside,
     /// Runs a command in a guest with another kernel.
     Vm(vm::command::Settings),
+    /// Asks each kernel in a guest what it gives, and writes docs/kernels.md.
+    KernelsPage(kernels::Settings),
     /// Runs one lab: makes a cause happen and compares what iowhy says.
     Run(labs::run::Settings),
     /// Runs all labs and prints what was found, missed and false.
@@ -81,6 +84,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::BenchPeers(settings) => bench_peers::run(settings, &mut say).map(done),
         Command::PeersInside => bench_peers::inside(&mut say).map(done),
         Command::Vm(settings) => vm::command::run(settings, &mut say),
+        Command::KernelsPage(settings) => kernels::run(settings, &mut say).map(done),
         Command::Run(settings) => labs::run::run(settings, &mut say).map(done),
         Command::Matrix(settings) => labs::matrix::run(settings, &mut say).map(done),
         Command::Clean => scratch::remove_dead().map(done),

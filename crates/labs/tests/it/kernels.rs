@@ -2,43 +2,39 @@
 //! whose trouble lies outside the guest. Only where `IOWHY_KERNELS` names some (`make test-kernels`).
 
 use crate::bare::NO_KERNEL;
+use crate::chains::{COMPILED, compiled};
 use crate::guests;
 use crate::recording::Recording;
 use crate::stacked;
+use crate::support::labs_program;
 use iowhy_core::model::{Operation, Request};
 use iowhy_labs::Result;
 use iowhy_labs::error::Context;
+use iowhy_labs::kernels::{CHECK, Claims, MODULES};
 use iowhy_labs::vm::{Disk, Guest, Kernel, Limits, Outcome};
 use libtest_mimic::Trial;
-use std::path::{Path, PathBuf};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Tests that need no other kernel: they read files, or look at the sources.
-const ELSEWHERE: &[&str] =
-    &["architecture::", "labs::", "blktrace::", "blktrace_defects::", "bad_captures::", "locate::"];
-
-/// What a guest has no use for or no room for, as a skipped test says it.
-const SKIPS: &[&str] = &["missing: duckdb and pandas in python3", "missing: gcc"];
-
-/// A program that a kernel does not have, and why.
-struct Lost {
-    kernel: &'static str,
-    program: &'static str,
-    reason: &'static str,
-}
-
-/// All that older kernels cannot give. What is not listed here must be there.
-const LOST: &[Lost] = &[
-    without_fault("5.10", "on_file_fault", "this kernel has no mm_filemap_fault"),
-    without_fault("5.10", "on_file_mapped", "this kernel has no mm_filemap_map_pages"),
-    without_fault("6.1", "on_file_fault", "this kernel has no mm_filemap_fault"),
-    without_fault("6.1", "on_file_mapped", "this kernel has no mm_filemap_map_pages"),
+/// Tests that need no other kernel: of files, sources, messages, and how a watch ends.
+const ELSEWHERE: &[&str] = &[
+    "architecture::",
+    "bad_captures::",
+    "bad_input::",
+    "bare::",
+    "blktrace::",
+    "blktrace_defects::",
+    "labs::",
+    "locate::",
+    "signals::",
 ];
 
-/// Page faults on files have had tracepoints since some kernel after 6.1; 6.12 has them.
-const fn without_fault(kernel: &'static str, program: &'static str, reason: &'static str) -> Lost {
-    Lost { kernel, program, reason }
-}
+/// What a guest has no use for or no room for, as a skipped test says it.
+const SKIPS: &[&str] = &["missing: python3", "missing: go", "missing: java", "missing: jcmd"];
+
+/// How long the tests of one guest may take, and those of the smallest check.
+const ROOT_PATIENCE: Duration = Duration::from_secs(900);
+const SMALL_PATIENCE: Duration = Duration::from_secs(200);
 
 pub fn tests() -> Vec<Trial> {
     let names = std::env::var("IOWHY_KERNELS").unwrap_or_default();
@@ -56,6 +52,7 @@ fn tests_on(name: &str) -> Vec<Trial> {
         })
     };
     vec![
+        test("small", small),
         test("check_claims_what_is_there", check),
         test("root_tests", root_tests),
         test("throttled_outside_in_mid_run", throttled),
@@ -69,50 +66,59 @@ fn eprint_line(line: &str) {
     eprintln!("{line}");
 }
 
-fn json(path: &Path) -> Result<serde_json::Value> {
-    let text = std::fs::read_to_string(path).context(|| format!("read {}", path.display()))?;
-    serde_json::from_str(&text).context(|| format!("read {}", path.display()))
-}
-
 fn succeeded(outcome: &Outcome) {
     assert_eq!(outcome.status, 0, "the guest's command failed:\n{}", outcome.said);
 }
 
-/// Every program can be used, but for those that are known to be impossible, for the stated reason.
+/// What is claimed there is what is declared: every program can be used, but for those that are known to
+/// be impossible, for the stated reason.
 fn check(kernel: Kernel) -> Result<()> {
     let name = kernel.name;
-    let outcome = Guest::new(kernel)
-        .module("loop")
-        .module("btrfs")
-        .module("xfs")
-        .run("iowhy check --json >/out/check.json && iowhy check")?;
-    succeeded(&outcome);
-    let check = json(&outcome.out().join("check.json"))?;
-    let programs = check["programs"].as_array().cloned().unwrap_or_default();
-    assert!(programs.len() > 20, "{}", outcome.said);
-    let found: Vec<(&str, &str)> = programs
-        .iter()
-        .filter(|program| program["usable"] != true)
-        .map(|program| {
-            (
-                program["program"].as_str().unwrap_or_default(),
-                program["reason"].as_str().unwrap_or_default(),
-            )
-        })
-        .collect();
-    let known: Vec<(&str, &str)> = LOST
-        .iter()
-        .filter(|lost| lost.kernel == name)
-        .map(|lost| (lost.program, lost.reason))
-        .collect();
-    assert_eq!(found, known, "{}", outcome.said);
+    let guest = MODULES.iter().fold(Guest::new(kernel), |guest, module| guest.module(module));
+    let outcome = guest.run(&format!("{CHECK} && iowhy check"))?;
+    expect_declared(&outcome, name)
+}
+
+fn expect_declared(outcome: &Outcome, name: &str) -> Result<()> {
+    let claims = Claims::of(outcome)?;
+    assert!(claims.programs.len() > 20, "{}", outcome.said);
+    let surprises = claims.surprises(name);
+    assert!(surprises.is_empty(), "{surprises:#?}\n{}", outcome.said);
+    Ok(())
+}
+
+/// The least that must hold on every change: it boots, `check` claims what is declared, and a short
+/// watch has each request and the waits for them.
+fn small(kernel: Kernel) -> Result<()> {
+    const READS: usize = 97;
+    let name = kernel.name;
+    let script = format!(
+        "set -e; {CHECK}; disk=$(readlink /dev/disk/plain)
+        iowhy record -d $disk -o /out/recording -- \\
+        dd if=/dev/disk/plain of=/dev/null bs=4k count={READS} iflag=direct status=none"
+    );
+    // Slow enough that whoever reads has to sleep.
+    let disk = Disk::memory("plain", 64 << 20).limited(Limits::iops(100));
+    let mut guest = Guest::new(kernel).disk(disk).patience(SMALL_PATIENCE);
+    for module in MODULES {
+        guest = guest.module(module);
+    }
+    let outcome = guest.run(&script)?;
+    eprint_line(&format!("Linux {name}: up after {:.1} s", outcome.booted.as_secs_f64()));
+    expect_declared(&outcome, name)?;
+    let recording = recording(&outcome)?;
+    assert_eq!(recording.requests.len(), READS, "{}", recording.overview());
+    let sizes: BTreeSet<u64> = recording.requests.iter().map(|request| request.bytes).collect();
+    assert_eq!(sizes, BTreeSet::from([4096]), "{}", recording.overview());
+    let waits = recording.waits.iter().filter(|wait| recording.text(wait.process) == "dd");
+    let (known, all) = (waits.clone().filter(|wait| wait.device.is_some()).count(), waits.count());
+    assert!(known == all && all > READS / 2, "{known} of {all} waits have a device");
     Ok(())
 }
 
 /// This program itself, in the guest, with every test that a kernel can change.
 fn root_tests(kernel: Kernel) -> Result<()> {
     let own = std::env::current_exe().context(|| "find this program".to_owned())?;
-    let labs = PathBuf::from(env!("CARGO_BIN_EXE_iowhy-labs"));
     let skips: String = ELSEWHERE.iter().map(|name| format!(" --skip {name}")).collect();
     let only = std::env::var("IOWHY_ONLY").unwrap_or_default();
     let script = format!(
@@ -122,9 +128,13 @@ fn root_tests(kernel: Kernel) -> Result<()> {
     );
     let mut guest = Guest::new(kernel)
         .memory(3072)
-        .patience(Duration::from_secs(1500))
+        .patience(ROOT_PATIENCE)
         .file("/usr/bin/it", own)
-        .file(&labs, &labs);
+        .file(labs_program(), labs_program());
+    for (source, name) in COMPILED {
+        let program = compiled(source, name)?;
+        guest = guest.file(program.clone(), program);
+    }
     for module in ["loop", "zram", "xfs", "btrfs"] {
         guest = guest.module(module);
     }
@@ -135,11 +145,13 @@ fn root_tests(kernel: Kernel) -> Result<()> {
         guest = guest.disk(disk);
     }
     let outcome = guest.disk(Disk::memory("nvme", guests::DISK_BYTES).nvme()).run(&script)?;
+    let guest = guest.disk(Disk::memory("nvme", guests::DISK_BYTES).nvme());
+    let outcome = guest.run_saying(&script, &mut eprint_line)?;
     succeeded(&outcome);
     let skipped: Vec<&str> = outcome
         .said
         .lines()
-        .filter(|line| line.contains("ignored, "))
+        .filter(|line| line.contains("ignored, ") || line.contains("ignored ("))
         .filter(|line| !SKIPS.iter().any(|skip| line.contains(skip)))
         .collect();
     assert!(skipped.is_empty(), "skipped for no known reason: {skipped:#?}");
