@@ -6,6 +6,8 @@ pub mod blame;
 pub mod chains;
 pub mod diff;
 pub mod events;
+#[cfg(test)]
+mod evidence;
 pub mod explain;
 pub mod export;
 pub mod import;

@@ -19,6 +19,8 @@ pub use over_time::OverTime;
 
 /// From which share of requests without a record on figures are too low to be sure of.
 const LOSSY: f64 = 0.05;
+/// From which share on they may be those of a few requests that happen to have a record.
+const MOSTLY_LOST: f64 = 0.5;
 
 /// What rules ask.
 #[derive(Debug)]
@@ -108,9 +110,19 @@ impl<'a> Facts<'a> {
         self.blocked_ns
     }
 
-    /// Whether so much is missing that figures are too low to be sure of.
-    pub fn is_lossy(&self) -> bool {
-        self.lost_share().is_some() || !self.summary.watch.finished
+    /// How many steps less sure a finding is for what the watch has lost: one where it is lossy or was
+    /// cut off, two where both or most is lost.
+    pub fn doubts(&self) -> usize {
+        let lost = self.lost_share().map_or(0, |share| if share > MOSTLY_LOST { 2 } else { 1 });
+        lost + usize::from(!self.summary.watch.finished)
+    }
+
+    /// Whether so many waits lack their stack, or are lost, that their classes are too low to be sure of.
+    pub fn loses_waits(&self) -> bool {
+        let lost = self.summary.losses.items.iter().filter(|loss| loss.place.starts_with("wait"));
+        let lost: u64 = lost.map(|loss| loss.count).sum();
+        let all: u64 = self.summary.patterns.waits.iter().map(|group| group.waits).sum();
+        lost as f64 > LOSSY * (all + lost) as f64
     }
 
     /// The share of the requests without a record, where it is worth a word.

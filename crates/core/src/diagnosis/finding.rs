@@ -213,6 +213,8 @@ impl Finding {
         command: impl Into<String>,
     ) -> Finding {
         let (what, command) = (what.into(), command.into());
+        // The sum of nothing is -0.
+        let figure = figure + 0.0;
         self.evidence.push(Evidence { what, figure, unit, command });
         self
     }
@@ -243,7 +245,8 @@ impl Finding {
             Severity::Info
         };
         self.severity = severity.min(self.most);
-        if facts.is_lossy() {
+        let of_waits = self.impact_of == ImpactOf::BlockedTime && facts.loses_waits();
+        for _ in 0..facts.doubts() + usize::from(of_waits) {
             self.confidence = self.confidence.weaker();
         }
         self

@@ -1,7 +1,10 @@
 //! What holds for every rule.
 
 use super::*;
+use crate::model::environment::Device;
+use crate::model::{Origin, WaitClass};
 use crate::script::Script;
+use needs::Need;
 use std::collections::BTreeSet;
 
 #[test]
@@ -29,4 +32,110 @@ fn no_symptom_explains_its_cause() {
     for cause in rank::known() {
         assert!(rules::rule_of(cause).is_some(), "{cause} is no cause");
     }
+}
+
+/// A watch of `seconds` in which all that rules ask for is there, as far as a script can: somebody walks
+/// over inodes.
+fn whole(seconds: u64) -> Script {
+    let mut script = Script::new(seconds);
+    let settings = [("queue/scheduler", "[none]"), ("queue/nr_requests", "64")];
+    let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    script.environment.devices.push(Device {
+        name: "sda".to_owned(),
+        settings_start: settings.clone().into(),
+        settings_end: settings.into(),
+        ..Device::default()
+    });
+    for index in 0..seconds.min(100) * 100 {
+        let at = (index * seconds * 10_000_000 / seconds.min(100)) as i64;
+        let read = script.read("sda", 4096).by(7, "find").at(at).sector(index * 7919 * 8);
+        let read = read.origin(Origin::Metadata).file("/data/x").direct(500, 500, 900_000);
+        read.stacks(&["xfs_lookup", "vfs_statx"], &["main"], 1).add();
+    }
+    script.wait((7, "find"), WaitClass::PageRead, seconds * 900_000_000, seconds * 890_000_000, 0);
+    script
+}
+
+fn judged(script: &Script) -> Diagnosis {
+    diagnose(&script.summary())
+}
+
+/// Those whose reason is a lack, of the causes that need `need`.
+fn unsaid(diagnosis: &Diagnosis, need: Need) -> Vec<&'static str> {
+    let needing = needs::NEEDS.iter().filter(|(_, needs)| needs.contains(&need));
+    let told = |cause: &str| {
+        diagnosis.not_judged.iter().any(|it| it.cause == cause)
+            || diagnosis.findings.iter().any(|it| it.cause == cause)
+    };
+    needing.map(|(cause, _)| *cause).filter(|cause| !told(cause)).collect()
+}
+
+#[test]
+fn a_rule_without_its_data_says_so() {
+    let cases: [(Need, fn(&mut Script)); 7] = [
+        (Need::Waits, |script| script.batch.waits.clear()),
+        (Need::Processes, |script| {
+            script.batch.requests.iter_mut().for_each(|it| (it.pid, it.process) = (None, None));
+            script.batch.parts.iter_mut().for_each(|it| (it.owner_pid, it.owner) = (None, None));
+        }),
+        (Need::Stacks, |script| {
+            for it in &mut script.batch.requests {
+                (it.stack_id, it.user_stack_id, it.stack_weight) = (None, None, 0);
+            }
+        }),
+        (Need::Files, |script| {
+            // Metadata belongs to no file, which is known without parts.
+            script.batch.requests.iter_mut().for_each(|it| it.origin = Origin::Read);
+            script.batch.parts.clear();
+        }),
+        (Need::Origins, |script| {
+            script.batch.requests.iter_mut().for_each(|it| it.origin = Origin::Unknown);
+        }),
+        (Need::Queueing, |script| {
+            script.batch.requests.iter_mut().for_each(|it| (it.q2c_ns, it.q2g_ns) = (None, None));
+        }),
+        (Need::Settings, |script| script.environment.devices.clear()),
+    ];
+    for (need, remove) in cases {
+        let mut script = whole(10);
+        assert!(!unsaid(&judged(&script), need).is_empty(), "{need:?} is there");
+        remove(&mut script);
+        let diagnosis = judged(&script);
+        assert_eq!(unsaid(&diagnosis, need), Vec::<&str>::new(), "{need:?}: {diagnosis:#?}");
+    }
+    for (cause, _) in needs::NEEDS {
+        assert!(rules::rule_of(cause).is_some(), "{cause} is no cause");
+    }
+}
+
+#[test]
+fn losses_make_less_sure() {
+    let sure = |script: &Script| judged(script).findings[0].confidence;
+    let mut script = whole(10);
+    assert_eq!(sure(&script), Confidence::Certain);
+    script.environment.finished = false;
+    assert_eq!(sure(&script), Confidence::Likely);
+    script.environment.finished = true;
+    script.environment.losses.add("ring", 100, "requests that have no record", true);
+    assert_eq!(sure(&script), Confidence::Likely);
+    assert!(judged(&script).doubt.is_some());
+    script.environment.losses.add("ring", 5_000, "requests that have no record", true);
+    assert_eq!(sure(&script), Confidence::Possible);
+}
+
+#[test]
+fn one_second_is_too_short_for_what_takes_time() {
+    let diagnosis = judged(&whole(1));
+    for cause in ["provider-cap", "burst-credits", "noisy-neighbour"] {
+        let missing = diagnosis.not_judged.iter().find(|it| it.cause == cause);
+        assert!(missing.is_some_and(|it| it.reason.contains("shorter than")), "{diagnosis:#?}");
+    }
+    assert_eq!(diagnosis.over_time, OverTime::default());
+}
+
+#[test]
+fn ten_hours_hide_what_takes_seconds() {
+    let diagnosis = judged(&whole(36_000));
+    let missing = diagnosis.not_judged.iter().find(|it| it.cause == "writeback-burst");
+    assert!(missing.is_some_and(|it| it.reason.contains("in steps of")), "{diagnosis:#?}");
 }

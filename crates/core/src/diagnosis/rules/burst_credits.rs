@@ -46,8 +46,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     // Until the end of the watch all of its time is spent under the lower limit.
     Ok(Finding::of_device(facts, (left * facts::device_time_ns(device) as f64) as u64, facts::device_time_ns(device), sentence)
         .about(facts::subject_of(name, facts.top_process(device, |_| true)))
-        .shown("rate before", step.before, "1/s", format!("iowhy plot -d {name}"))
-        .shown("rate since", step.after, "1/s", format!("iowhy plot -d {name}"))
+        .shown("rate before", step.before, "1/s", format!("iowhy stat -d {name} 1"))
+        .shown("rate since", step.after, "1/s", format!("iowhy stat -d {name} 1"))
         .shown("requests waiting at the device", device.in_flight_mean, "requests", format!("iowhy -d {name}"))
         .fix("a volume whose base limit is enough (gp3 or provisioned instead of gp2), or less load until the credit is back")
         .check("the provider's graph of the credit (EBS: BurstBalance): not near zero means something else slowed it")

@@ -120,7 +120,7 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, plateau: &Plateau) -> Find
     Finding::of_device(facts, at_device, whole, sentence)
         .about(facts::subject_of(name, facts.top_process(device, |_| true)))
         .shown("rate", plateau.rate, unit, format!("iowhy stat -d {name}"))
-        .shown("it varies by", plateau.variation * 100.0, "%", format!("iowhy plot -d {name}"))
+        .shown("it varies by", plateau.variation * 100.0, "%", format!("iowhy stat -d {name} 1"))
         .shown("requests waiting at the device", device.in_flight_mean, "requests", format!("iowhy -d {name}"))
         .fix("a volume or instance with a higher limit; fewer and larger requests where the limit counts requests; less load")
         .check("halve the load: if the time for each request falls at once and the rate stays, it is a limit; if the rate falls too, it is not")

@@ -46,8 +46,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     };
     Ok(finding
         .about(subject)
-        .shown("mean read while pages are written back", burst.during_ns, "ns", format!("iowhy plot -d {name}"))
-        .shown("mean read otherwise", burst.calm_ns, "ns", format!("iowhy plot -d {name}"))
+        .shown("mean read while pages are written back", burst.during_ns, "ns", format!("iowhy stat -d {name} 1"))
+        .shown("mean read otherwise", burst.calm_ns, "ns", format!("iowhy stat -d {name} 1"))
         .shown("written in the bursts", burst.share * 100.0, "%", format!("iowhy stat -d {name}"))
         .fix("start writing earlier (vm.dirty_background_bytes, e.g. 64 MiB), let the writer sync or use less (sync_file_range, O_DIRECT), or let the kernel slow it down (queue/wbt_lat_usec, io.max)")
         .check("stop the writer: if reads stay as slow, they have another reason")

@@ -1,0 +1,72 @@
+//! Every command that a rule names as evidence is one that this program understands.
+
+use super::Cli;
+use clap::Parser;
+use std::path::{Path, PathBuf};
+
+/// What stands for what a rule fills in: the flags of a subject are those of a process or a device.
+const FILLED: &[(&str, &[&str])] = &[
+    ("{flags}", &["", " -p 30603", " -d sda"]),
+    ("{name}", &["sda"]),
+    ("{below}", &["sda"]),
+    ("{}", &["sda"]),
+];
+
+fn rules() -> Vec<(PathBuf, String)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../core/src/diagnosis/rules");
+    let entries = std::fs::read_dir(&folder).unwrap().flatten().map(|entry| entry.path());
+    entries.map(|path| (path.clone(), std::fs::read_to_string(path).unwrap())).collect()
+}
+
+/// Texts of a source file that are a command: of this program, or one that shows a setting.
+fn commands(source: &str) -> Vec<String> {
+    let texts = source.split('"').skip(1).step_by(2);
+    let is_command =
+        |text: &&str| *text == "iowhy" || text.starts_with("iowhy ") || text.starts_with("cat /");
+    texts.filter(is_command).map(str::to_owned).collect()
+}
+
+/// Those of them that are given as evidence: the last argument of `shown`.
+fn evidence(source: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for call in source.split(".shown(").skip(1) {
+        let own = call.split("\n        .").next().unwrap_or(call);
+        found.extend(commands(own).pop());
+    }
+    found
+}
+
+fn filled(command: &str) -> Vec<String> {
+    let mut all = vec![command.to_owned()];
+    for (place, values) in FILLED {
+        let with = |text: String| -> Vec<String> {
+            if text.contains(place) {
+                values.iter().map(|value| text.replace(place, value)).collect()
+            } else {
+                vec![text]
+            }
+        };
+        all = all.into_iter().flat_map(with).collect();
+    }
+    all
+}
+
+#[test]
+fn evidence_is_a_command() {
+    let mut seen = 0;
+    for (path, source) in rules() {
+        let shown = source.matches(".shown(").count();
+        let named = evidence(&source);
+        assert!(named.len() >= shown, "{}: {shown} figures, {named:?}", path.display());
+        for command in named.iter().flat_map(|command| filled(command)) {
+            assert!(!command.contains(['{', '|', '>', ';', '$', '`']), "{command}");
+            if command.starts_with("cat /") {
+                continue;
+            }
+            let parsed = Cli::try_parse_from(command.split_whitespace());
+            assert!(parsed.is_ok(), "{}: {command}: {}", path.display(), parsed.unwrap_err());
+            seen += 1;
+        }
+    }
+    assert!(seen > 100, "{seen}");
+}

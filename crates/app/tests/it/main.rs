@@ -1,0 +1,37 @@
+//! Tests that run the program on recordings: no root, no kernel.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic, in its helpers too")]
+
+mod diff;
+mod evidence;
+
+use serde_json::Value;
+use std::ffi::OsStr;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+/// The recordings of labs that are kept: each folder's name is its cause.
+fn labs() -> Vec<PathBuf> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../core/tests/labs");
+    let mut labs: Vec<PathBuf> =
+        std::fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path()).collect();
+    labs.sort();
+    labs
+}
+
+fn iowhy<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_iowhy"));
+    command.args(arguments).stdin(Stdio::null()).env("NO_COLOR", "1");
+    command.output().unwrap()
+}
+
+/// What a command that must not fail printed.
+fn answer<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> String {
+    let output = iowhy(arguments);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {said}", output.status);
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn json<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Value {
+    serde_json::from_str(&answer(arguments)).unwrap()
+}

@@ -1,0 +1,117 @@
+//! What a watch must hold for a cause to be ruled out. A rule that finds nothing where its data is not
+//! there has not looked: it says so, instead of "not there".
+//!
+//! What does not belong here: what a rule needs to find its cause (each asks for it itself).
+
+use super::facts::Facts;
+use super::words;
+use crate::model::Origin;
+
+/// The share of requests without a known origin from which on origins are not in the data.
+const UNKNOWN: f64 = 0.5;
+/// Bins longer than this hide bursts that come every few seconds, nanoseconds: the kernel's flusher wakes
+/// up every 5 s (vm.dirty_writeback_centisecs).
+const COARSE_NS: u64 = 5_000_000_000;
+
+/// Something that a watch may lack.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Need {
+    /// Waits of threads.
+    Waits,
+    /// Who asked for requests.
+    Processes,
+    /// Code paths of requests.
+    Stacks,
+    /// Files of requests.
+    Files,
+    /// What programs do with files.
+    Calls,
+    /// Why requests exist.
+    Origins,
+    /// When requests were queued.
+    Queueing,
+    /// Settings, mounts and what devices stand on.
+    Settings,
+    /// Bins short enough to see what comes every few seconds.
+    FineTime,
+}
+
+/// What each cause needs to be ruled out, beyond requests with their times.
+pub(super) const NEEDS: &[(&str, &[Need])] = &[
+    ("readahead-waste", &[Need::Waits]),
+    ("page-cache-thrash", &[Need::Waits]),
+    ("swap-io", &[Need::Waits]),
+    ("major-faults", &[Need::Waits]),
+    ("fsync-heavy", &[Need::Waits]),
+    ("journal-commit", &[Need::Waits]),
+    ("journal-full", &[Need::Waits]),
+    ("dirty-throttle", &[Need::Waits]),
+    ("writeback-burst", &[Need::Origins, Need::FineTime]),
+    ("wbt-throttle", &[Need::Waits]),
+    ("iocost-throttle", &[Need::Waits]),
+    ("tag-starvation", &[Need::Queueing, Need::Settings]),
+    ("scheduler-overhead", &[Need::Queueing]),
+    ("serial-reads", &[Need::Waits]),
+    ("small-writes", &[Need::Settings]),
+    ("split-requests", &[Need::Settings]),
+    ("bulk-scan", &[Need::Waits, Need::Processes]),
+    ("temp-file-churn", &[Need::Waits, Need::Calls]),
+    ("log-flood", &[Need::Files]),
+    ("atime-updates", &[Need::Settings]),
+    ("double-caching", &[Need::Settings]),
+    ("raid-resync", &[Need::Processes]),
+    ("dm-layer", &[Need::Settings]),
+    ("fragmentation", &[Need::Files]),
+    ("direct-buffered-mix", &[Need::Files]),
+    ("inode-lock", &[Need::Waits]),
+    ("io-uring-punt", &[Need::Stacks]),
+    ("cpu-starvation", &[Need::Waits]),
+    ("sync-storm", &[Need::Waits]),
+    ("config-regression", &[Need::Settings]),
+    ("lock-behind-io", &[Need::Waits]),
+];
+
+/// What is missing to rule `cause` out; `None` where nothing is, or where there was nothing to see.
+pub(super) fn missing(cause: &str, facts: &Facts<'_>) -> Option<String> {
+    if facts.summary().watch.requests == 0 {
+        return None;
+    }
+    let (_, needs) = NEEDS.iter().find(|(name, _)| *name == cause)?;
+    needs.iter().find_map(|need| lacks(*need, facts))
+}
+
+fn lacks(need: Need, facts: &Facts<'_>) -> Option<String> {
+    let said = |missing: Result<(), super::rule::Missing>| missing.err().map(|it| it.0);
+    let unless = |there: bool, what: &str| (!there).then(|| format!("{what} are not in the data"));
+    let summary = facts.summary();
+    match need {
+        Need::Waits => said(facts.need_waits()),
+        Need::Processes => said(facts.need_processes()),
+        Need::Stacks => said(facts.need_stacks()),
+        Need::Queueing => said(facts.need_queueing()),
+        Need::Files => unless(!summary.files.is_absent(), "files"),
+        Need::Calls => unless(summary.activity.is_some(), "calls on files"),
+        Need::Origins => unless(knows_origins(facts), "the reasons of requests"),
+        Need::Settings => unless(knows_settings(facts), "settings and mounts"),
+        Need::FineTime => {
+            let timelines = summary.patterns.devices.iter().map(|it| it.timeline.bin_ns);
+            let longest = timelines.max().filter(|bin_ns| *bin_ns > COARSE_NS)?;
+            Some(format!(
+                "so long a watch is kept in steps of {}: watch for some minutes",
+                words::time(longest as f64)
+            ))
+        }
+    }
+}
+
+fn knows_origins(facts: &Facts<'_>) -> bool {
+    let rows = &facts.summary().origins.rows;
+    let all: u64 = rows.iter().map(|row| row.usage.requests).sum();
+    let unknown = rows.iter().filter(|row| row.subject.origin == Origin::Unknown);
+    let unknown: u64 = unknown.map(|row| row.usage.requests).sum();
+    (unknown as f64) < UNKNOWN * all.max(1) as f64
+}
+
+fn knows_settings(facts: &Facts<'_>) -> bool {
+    facts.devices().iter().any(|device| !device.settings.is_empty())
+}
