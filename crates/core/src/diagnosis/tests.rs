@@ -72,7 +72,8 @@ fn unsaid(diagnosis: &Diagnosis, need: Need) -> Vec<&'static str> {
 
 #[test]
 fn a_rule_without_its_data_says_so() {
-    let cases: [(Need, fn(&mut Script)); 7] = [
+    type Removed = (Need, fn(&mut Script));
+    let cases: [Removed; 7] = [
         (Need::Waits, |script| script.batch.waits.clear()),
         (Need::Processes, |script| {
             script.batch.requests.iter_mut().for_each(|it| (it.pid, it.process) = (None, None));
