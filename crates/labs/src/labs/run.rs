@@ -95,6 +95,8 @@ pub fn watch(lab: &Lab, settings: &Settings, say: &mut dyn FnMut(&str)) -> Resul
         ..Outcome::default()
     };
     let mut stage = Stage::new(seed, settings.seconds)?;
+    let kept = settings.keep.clone().unwrap_or_else(|| stage.scratch.path().join("watched"));
+    stage.recording.clone_from(&kept);
     match (lab.build)(&mut stage) {
         Err(Error::Missing { what, .. } | Error::Unsupported { what, .. }) => {
             outcome.skipped = Some(format!("no {what}"));
@@ -103,7 +105,6 @@ pub fn watch(lab: &Lab, settings: &Settings, say: &mut dyn FnMut(&str)) -> Resul
         result => result?,
     }
     outcome.expected = stage.expected.clone();
-    let kept = settings.keep.clone().unwrap_or_else(|| stage.scratch.path().join("watched"));
     if let Some(scene) = stage.guest.take() {
         outcome.findings = scene.watch(settings.seconds, &kept, say)?;
         outcome.took_s = begun.elapsed().as_secs_f64();

@@ -19,14 +19,14 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
-/// From the making of a lab to its watch, about: see `run::watch`.
-const BEFORE_WATCH_MS: u64 = 2500;
+/// How often to look whether the watch has begun.
+const POLL_MS: u64 = 50;
+/// Done once: longer than any lab lasts.
+pub const NEVER_MS: u64 = 3_600_000;
 /// For how many seconds more than the watch fio may run: a busy machine is slow to begin one.
 const LONGEST_S: u64 = 600;
 /// How long the load may take to end before it is killed.
 const PATIENCE: Duration = Duration::from_secs(4);
-/// Longer than any lab lasts.
-const NEVER_MS: u64 = 3_600_000;
 
 /// Numbers that differ in each run and can be had again from the seed.
 #[derive(Clone, Debug)]
@@ -65,6 +65,8 @@ pub struct Stage {
     pub seconds: u64,
     /// The devices that are watched, by name, with blanks between; all of the machine where it is empty.
     pub watched: String,
+    /// Where the watch will be recorded.
+    pub recording: PathBuf,
     /// Whom the finding must name, and what it must advise.
     pub expected: Expected,
     /// What is run in a guest instead of here.
@@ -88,6 +90,7 @@ impl Stage {
             dice: Dice::new(seed),
             seconds,
             watched: String::new(),
+            recording: PathBuf::new(),
             expected: Expected::default(),
             guest: None,
             relief: None,
@@ -158,9 +161,21 @@ impl Stage {
         Ok(link)
     }
 
-    /// Milliseconds from now to a moment in the watch, between so many tenths of it.
-    pub fn into_watch(&mut self, from: u64, to: u64) -> u64 {
-        BEFORE_WATCH_MS + self.seconds * 100 * self.dice.between(from, to)
+    /// Does something in the watch, so many tenths of it after its beginning, and again after as many
+    /// milliseconds as it returns, until the lab ends.
+    pub fn in_watch(
+        &mut self,
+        tenths: (u64, u64),
+        mut action: impl FnMut() -> u64 + Send + 'static,
+    ) {
+        let mut wait = Some(self.seconds * 100 * self.dice.between(tenths.0, tenths.1));
+        // A busy machine takes seconds to begin a watch; its recording is there when it has.
+        let begun = self.recording.join("recording.json");
+        self.again(POLL_MS, move || match wait {
+            Some(_) if !begun.exists() => POLL_MS,
+            Some(_) => wait.take().unwrap_or(0),
+            None => action(),
+        });
     }
 
     fn command_of(&mut self, job: Job) -> Result<Command> {

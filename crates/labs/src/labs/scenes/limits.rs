@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::labs::measure::Measure;
+use crate::labs::stage::NEVER_MS;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -91,10 +92,12 @@ fn burst_credits(stage: &mut Stage) -> Result<()> {
     let high = low * stage.dice.between(3, 6);
     hidden.iops(high)?;
     stage.fio(random(&device, access, depth))?;
-    let at = stage.into_watch(2, 5);
     let later = hidden.clone();
     stage.relieved(Measure::Bytes, move || drop(later.iops(high)));
-    stage.after(at, move || drop(hidden.iops(low)));
+    stage.in_watch((2, 5), move || {
+        drop(hidden.iops(low));
+        NEVER_MS
+    });
     stage.keep(device);
     Ok(())
 }
@@ -105,12 +108,11 @@ fn noisy_neighbour(stage: &mut Stage) -> Result<()> {
     let (depth, alone) = (stage.dice.between(2, 6), stage.dice.between(1000, 2000));
     hidden.latency(Duration::from_micros(alone));
     stage.fio(random(&device, Access::RandomRead, depth))?;
-    let at = stage.into_watch(3, 5);
     let mut dice = stage.dice.clone();
     let gone = Arc::new(AtomicBool::new(false));
     let goes = Arc::clone(&gone);
     stage.relieved(Measure::Bytes, move || goes.store(true, Ordering::Relaxed));
-    stage.again(at, move || {
+    stage.in_watch((3, 5), move || {
         let others = if gone.load(Ordering::Relaxed) { 1 } else { dice.between(5, 12) };
         hidden.latency(Duration::from_micros(alone * others));
         dice.between(250, 450)
@@ -148,8 +150,10 @@ fn hung_io(stage: &mut Stage) -> Result<()> {
     let (device, hidden) = stage.hidden(256)?;
     let (depth, access) = (stage.dice.between(1, 8), any_random(stage));
     stage.fio(random(&device, access, depth).with("rate_iops", "300"))?;
-    let at = stage.into_watch(2, 5);
-    stage.after(at, move || hidden.stall(Duration::from_secs(3600)));
+    stage.in_watch((2, 5), move || {
+        hidden.stall(Duration::from_secs(3600));
+        NEVER_MS
+    });
     stage.keep(device);
     Ok(())
 }
