@@ -8,9 +8,9 @@ mod loop_device;
 mod mapped;
 mod null_blk;
 mod partition;
-mod served;
 mod raid;
 mod scsi_debug;
+mod served;
 mod trace;
 mod zram;
 
@@ -21,9 +21,9 @@ pub use loop_device::{Backing, LoopDevice};
 pub use mapped::Mapped;
 pub use null_blk::NullBlk;
 pub use partition::Partition;
-pub use served::{Hand, Served, Speed};
 pub use raid::Raid;
 pub use scsi_debug::{ScsiDebug, Trouble};
+pub use served::{Hand, Served, Speed};
 pub use trace::DebugFs;
 pub use zram::Zram;
 
