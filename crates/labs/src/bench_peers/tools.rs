@@ -164,8 +164,8 @@ fn complaint(errors: &Path, said: &str) -> String {
     chosen.or_else(|| lines().next_back()).unwrap_or("it ended and said nothing").to_owned()
 }
 
-/// Waits until it has attached all that it will; false where it has ended or never does. What is still
-/// being loaded keeps it busy, however long ago it attached the last one.
+/// Waits until it has attached all that it will; false where it has ended or attaches nothing. What is
+/// still being loaded keeps it busy, however long ago it attached the last one.
 fn attached(child: &mut Child) -> bool {
     let pid = child.id();
     let state = || (links_of(pid), machine::cpu_seconds_of(pid).unwrap_or(0.0));
@@ -184,7 +184,8 @@ fn attached(child: &mut Child) -> bool {
         }
         std::thread::sleep(Duration::from_millis(100));
     }
-    false
+    // One that has attached something and is never idle is as ready as it will be.
+    links_of(pid) > 0
 }
 
 /// How many programs a process has attached.

@@ -80,7 +80,7 @@ fn watch(scratch: &Scratch, devices: &[&dyn BlockDevice], workload: &Command) ->
     assert!(result.status.success(), "{}", said(&result));
     let recording = Recording::open(&output)?;
     recording.check_each();
-    assert_eq!(recording.lost(), 0, "{:?}", recording.environment.losses);
+    // What was lost is no excuse here: each count below is exact.
     for (index, name) in names.iter().enumerate() {
         let noted =
             |when: &str| DiskStats::read(Path::new(&format!("{}.{name}.{when}", notes.display())));
