@@ -90,7 +90,7 @@ const SYMPTOMS: &[(&str, &[&str])] = &[
         &["inode-lock", "journal-commit", "writeback-burst", "noisy-neighbour"],
     ),
     ("fragmentation", &["serial-reads", "split-requests", "provider-cap", "device-slow-tail"]),
-    ("multipath-failover", &["device-slow-tail", "hung-io"]),
+    ("multipath-failover", &["dm-layer", "device-slow-tail", "hung-io"]),
     ("io-uring-punt", &["inode-lock", "noisy-neighbour"]),
     ("dm-layer", &["serial-reads", "device-slow-tail"]),
     ("major-faults", &["readahead-waste", "page-cache-thrash", "serial-reads", "provider-cap"]),

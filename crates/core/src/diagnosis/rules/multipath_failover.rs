@@ -1,6 +1,7 @@
 //! Requests go back and forth between paths.
 
 use super::*;
+use crate::analysis::Interval;
 use crate::analysis::summary::DeviceSummary;
 
 /// Requests that the driver gave back, of all. Chosen.
@@ -30,10 +31,19 @@ fn judge(facts: &Facts<'_>) -> Judged {
     };
     let name = &device.device;
     let share = (requeued(device) as f64 / all(device).max(1) as f64).max(over);
-    let sentence = format!("a path of {name} fails over: {} of its requests were sent again", words::percent(share));
-    Ok(Finding::of_share(ImpactOf::DeviceTime, share.max(super::super::finding::WARNING_IMPACT), 1.0, sentence)
+    // What is sent again waits until it goes to the driver for the last time, from which D2C counts.
+    let whole = facts::stage_sum(device, Interval::Q2c);
+    let held = whole.saturating_sub(facts::stage_sum(device, Interval::D2c)) as f64 / whole.max(1) as f64;
+    let sentence = format!(
+        "a path of {name} fails over: {} of its requests were sent again, and {} of their time passed before the driver had them for good",
+        words::percent(share),
+        words::percent(held),
+    );
+    let impact = held.max(share).max(super::super::finding::WARNING_IMPACT);
+    Ok(Finding::of_share(ImpactOf::DeviceTime, impact, 1.0, sentence)
         .about(Subject { device: Some(name.clone()), ..Subject::default() })
         .shown("requests that the driver gave back", requeued(device) as f64, "requests", format!("iowhy -d {name}"))
+        .shown("time before the driver had them for good", held * 100.0, "%", format!("iowhy stages -d {name}"))
         .shown("requests sent again by the path layer", over * 100.0, "%", format!("iowhy stacks -d {name}"))
         .fix("look at the paths: nvme list-subsys, multipath -ll, dmesg; take the bad one out until it is repaired")
         .check("with the bad path taken out no request is given back; if they still are, the device asks for it")
