@@ -60,32 +60,33 @@ fn mounted(name: &str, options: &str) -> String {
 }
 
 /// A writer faster than the disk, with little memory allowed to be dirty; or one that is a little slower
-/// than the disk, with much.
+/// than the disk, with much. The file is there already: nothing is allocated, and the journal has next to
+/// nothing to do.
 fn dirtying(stage: &mut Stage, little: bool) -> Result<()> {
     let dice = &mut stage.dice;
     let (name, mib, allowed) = (dice.name(), dice.between(8, 14), dice.between(10, 20));
-    let start = allowed / 2;
-    let disk = Disk::memory(&name, 1500 * MIB).limited(Limits::bytes(mib * MIB));
-    let writer = if little {
-        format!(
-            "echo $(({allowed} << 20)) >/proc/sys/vm/dirty_bytes\n\
-             dd if=/dev/zero of=/mnt/big bs=256k count=100000 status=none &\n"
-        )
+    let (dirty, writer) = if little {
+        let copy = "dd if=/dev/zero of=/mnt/big bs=256k count=1600 conv=notrunc status=none";
+        (allowed, format!("while :; do {copy}; done &\n"))
     } else {
-        let rate = mib * 75 / 100;
-        format!(
-            "echo $((900 << 20)) >/proc/sys/vm/dirty_bytes\ntruncate -s 1g /mnt/big\n\
-             fio --name=paced --filename=/mnt/big --ioengine=psync --rw=write --bs=256k --size=1g \
-             --fallocate=none --overwrite=0 --rate={rate}m >/dev/null 2>&1 &\n"
-        )
+        let options = format!(
+            "--filename=/mnt/big --ioengine=psync --rw=write --bs=256k --size=400m --time_based \
+             --runtime=900 --rate={}m",
+            mib * 75 / 100
+        );
+        (900, format!("fio --name=paced {options} >/dev/null 2>&1 &\n"))
     };
     let script = format!(
-        "{}echo $(({start} << 20)) >/proc/sys/vm/dirty_background_bytes\n\
+        "{}dd if=/dev/zero of=/mnt/big bs=1M count=400 conv=fsync status=none\n\
+         echo $(({dirty} << 20)) >/proc/sys/vm/dirty_bytes\n\
+         echo $(({allowed} << 19)) >/proc/sys/vm/dirty_background_bytes\n\
          echo 100 >/proc/sys/vm/dirty_writeback_centisecs\n{writer}",
         mounted(&name, "noatime")
     );
     stage.expected = Expected::fix(&["dirty"]).on("vda").by("dd");
-    stage.guest = Some(Scene::new(script + SETTLE)?.with(|guest| guest.disk(disk)));
+    let disk = Disk::memory(&name, 600 * MIB);
+    let scene = Scene::new(script + SETTLE)?.with(|guest| guest.disk(disk));
+    stage.guest = Some(scene.then_limit(10, &name, Limits::bytes(mib * MIB)));
     Ok(())
 }
 
