@@ -8,8 +8,9 @@ use iowhy_labs::devices::{
 use iowhy_labs::error::Context;
 use iowhy_labs::scratch::{self, Scratch};
 use iowhy_labs::workload::Workload;
-use iowhy_labs::{Result, bench, bench_blktrace, bench_peers, bench_views, demo, labs, vm};
-use iowhy_labs::{Result, bench, bench_blktrace, bench_views, demo, kernels, labs, vm};
+use iowhy_labs::{
+    Result, bench, bench_blktrace, bench_peers, bench_views, demo, kernels, labs, vm,
+};
 use std::io::Write;
 use std::process::ExitCode;
 
