@@ -113,7 +113,7 @@ pub fn warnings(warnings: &Warnings) {
 
 /// What was lost, a sentence each.
 pub fn loss_sentences(losses: &Losses) -> Vec<String> {
-    losses.items.iter().map(|loss| format!("lost: {} {}", loss.count, loss.meaning)).collect()
+    losses.items.iter().map(|loss| format!("lost: {}", loss.sentence())).collect()
 }
 
 /// Says beside the answer what was lost.

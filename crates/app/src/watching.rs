@@ -5,6 +5,7 @@
 use crate::failure::Failure;
 use indicatif::{ProgressBar, ProgressStyle};
 use iowhy_capture::live::{Live, Options};
+use iowhy_core::figures::counted;
 use iowhy_core::model::filter::Silent;
 use iowhy_core::model::{Environment, Filter, Names};
 use iowhy_core::source::{Batch, Progress, Source};
@@ -199,9 +200,9 @@ impl Told {
         let length = self.time.map_or(String::new(), |time| format!("/{} s", time.as_secs_f64()));
         self.bar.set_position(elapsed.as_millis() as u64);
         self.bar.set_message(format!(
-            "{:.0}{length}  {} requests, {rate:.0}/s, {} lost, {cpu:.1} % of a CPU",
+            "{:.0}{length}  {}, {rate:.0}/s, {} lost, {cpu:.1} % of a CPU",
             elapsed.as_secs_f64(),
-            self.requests,
+            counted(self.requests, "requests"),
             live.losses().requests(),
         ));
         self.last = Instant::now();

@@ -5,6 +5,7 @@
 //! | [`model`] | the nouns: requests, parts, processes, stacks, samples, devices, losses; `table!` |
 //! | [`source`] | the trait that live, recorded, imported and scripted data meet at |
 //! | [`held_back`] | processes and stacks that no row refers to stay out of a watch of some devices |
+//! | [`figures`] | numbers within sentences, and words that agree with them |
 //! | [`formats`] | other programs' formats: blktrace, blkparse and ftrace text |
 //! | [`recording`] | the directory of Parquet tables, in and out; the only place that knows Arrow |
 //! | [`analysis`] | histograms, streams, shares: from batches to a [`analysis::Summary`] |
@@ -19,6 +20,7 @@
 pub mod analysis;
 pub mod diagnosis;
 pub mod diff;
+pub mod figures;
 pub mod formats;
 pub mod held_back;
 pub mod model;

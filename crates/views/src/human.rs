@@ -1,6 +1,7 @@
 //! Numbers as a person reads them: three significant digits and a unit.
 
 use crate::style::Style;
+use iowhy_core::figures::{grouped, noun_for, three};
 
 const MINUTE: f64 = 60e9;
 const HOUR: f64 = 60.0 * MINUTE;
@@ -20,7 +21,7 @@ pub fn time(nanoseconds: f64, style: &Style) -> String {
 /// Bytes: `512 B`, `4.00 KiB`, `1.20 TiB`.
 pub fn bytes(bytes: f64) -> String {
     if bytes < 1023.5 {
-        return format!("{} B", bytes.round());
+        return format!("{} B", bytes.round().max(0.0).abs());
     }
     scaled(bytes, 1024.0, &["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"])
 }
@@ -30,15 +31,12 @@ pub fn count(count: u64) -> String {
     if count >= 10_000_000 {
         return scaled(count as f64 / 1e3, 1e3, &["M", "G", "T", "P", "E"]);
     }
-    let digits = count.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    grouped(count)
+}
+
+/// `1 request`, `13,920 requests`, `2 processes`.
+pub fn plural(number: u64, noun: &str) -> String {
+    format!("{} {}", count(number), noun_for(number, noun))
 }
 
 /// How often something happens, without its unit: `1,391`, `12.0`, `0.10`.
@@ -82,15 +80,6 @@ fn scaled(value: f64, step: f64, units: &[&str]) -> String {
         (value, unit) = (value / step, Some(next));
     }
     format!("{} {}", three(value), unit.unwrap_or(&""))
-}
-
-/// Three significant digits, never fewer than the whole part.
-fn three(value: f64) -> String {
-    match value {
-        v if v < 9.995 => format!("{v:.2}"),
-        v if v < 99.95 => format!("{v:.1}"),
-        v => format!("{v:.0}"),
-    }
 }
 
 #[cfg(test)]

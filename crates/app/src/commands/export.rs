@@ -6,6 +6,7 @@ use crate::args::export::{Export, Format};
 use crate::failure::Failure;
 use crate::output;
 use crate::sources;
+use iowhy_core::figures::counted;
 use iowhy_core::formats::collapsed::Collapsed;
 use iowhy_core::formats::csv::{Csv, Which};
 use iowhy_core::formats::export::{self, Error, Exported, export};
@@ -64,11 +65,11 @@ fn format(args: &Export) -> Option<Box<dyn export::Format>> {
 
 fn tell(exported: &Exported, path: Option<&Path>) {
     if let Some(path) = path {
-        output::note(&format!("exported {} rows to {}", exported.rows, path.display()));
+        output::note(&format!("exported {} to {}", counted(exported.rows, "rows"), path.display()));
     }
     for loss in &exported.left_out.items {
         let kind = if loss.requests { "left out" } else { "note" };
-        output::note(&format!("{kind}: {} {}", loss.count, loss.meaning));
+        output::note(&format!("{kind}: {}", loss.sentence()));
     }
     exported.notes.iter().for_each(|note| output::note(&format!("note: {note}")));
 }

@@ -4,6 +4,7 @@ use crate::args::import::Import;
 use crate::failure::Failure;
 use crate::output;
 use crate::sources::{self, Found, Opened};
+use iowhy_core::figures::counted;
 use iowhy_core::model::{Environment, Filter, Names};
 use iowhy_core::recording::{Reader, Writer};
 use iowhy_core::source::{Batch, Source};
@@ -43,7 +44,8 @@ pub fn run(args: &Import) -> Result<(), Failure> {
     environment.limits.iter().for_each(|limit| output::note(&format!("note: {limit}")));
     output::losses(&environment.losses);
     let (seconds, path) = (environment.duration_ns() as f64 / 1e9, args.output.display());
-    output::note(&format!("imported {requests} requests of {seconds:.1} s into {path}"));
+    let requests = counted(requests, "requests");
+    output::note(&format!("imported {requests} of {seconds:.1} s into {path}"));
     output::note(&format!("show it with: iowhy report {path}"));
     Ok(())
 }

@@ -4,6 +4,7 @@ use crate::args::locate::Locate;
 use crate::failure::Failure;
 use crate::output;
 use iowhy_capture::locate::{Answer, FileExtent, Locator, Use, file_extents};
+use iowhy_core::figures::counted;
 use iowhy_views::escape::escape;
 use serde_json::json;
 use std::io::{BufRead, BufWriter, ErrorKind, Write};
@@ -129,13 +130,13 @@ impl<W: Write> Asked<'_, W> {
                 self.first.as_secs_f64(),
             ));
             if built.unreadable > 0 {
-                let count = built.unreadable;
-                output::note(&format!("{count} files or blocks of it could not be read"));
+                let what = "files or blocks of it could not be read";
+                output::note(&counted(built.unreadable, what));
             }
         }
         if self.count > 1 {
-            let (count, rest) = (self.count - 1, self.rest.as_secs_f64());
-            output::note(&format!("{count} look-ups in {rest:.6} s"));
+            let rest = self.rest.as_secs_f64();
+            output::note(&format!("{} in {rest:.6} s", counted(self.count - 1, "look-ups")));
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::sources;
 use iowhy_core::analysis::plots::{MAX_DEVICES, Plots};
+use iowhy_core::figures::counted;
 use iowhy_core::model::Environment;
 use iowhy_core::source::Source;
 use iowhy_views::plot;
@@ -56,7 +57,7 @@ fn title(environment: &Environment) -> String {
     }
     facts.push(format!("{seconds:.1} s"));
     if lost > 0 {
-        facts.push(format!("{lost} requests lost"));
+        facts.push(format!("{} lost", counted(lost, "requests")));
     }
     facts.join(", ")
 }
@@ -70,13 +71,11 @@ fn tell(plots: &Plots, args: &Plot) {
         output::note(&format!("not drawn, because they did less: {rest} (choose with --device)"));
     }
     if plots.censored > 0 {
-        let count = plots.censored;
-        output::note(&format!(
-            "{count} requests are only among the offsets: the watch did not see all of them"
-        ));
+        let what = "requests are only among the offsets: the watch did not see all of their time";
+        output::note(&counted(plots.censored, what));
     }
     if plots.left_out > 0 {
-        let count = plots.left_out;
-        output::note(&format!("{count} requests are of devices beyond the first {MAX_DEVICES}"));
+        let what = format!("requests are of devices beyond the first {MAX_DEVICES}");
+        output::note(&counted(plots.left_out, &what));
     }
 }

@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::watching::{Sink, Until, Watched, watch};
 use iowhy_capture::live::Options;
+use iowhy_core::figures::counted;
 use iowhy_core::model::{Environment, Names};
 use iowhy_core::recording::Writer;
 use iowhy_core::source::Batch;
@@ -97,9 +98,8 @@ fn say_what_there_is(requests: u64, environment: &Environment, directory: &Path)
     let seconds = environment.duration_ns() as f64 / 1e9;
     let lost = environment.losses.requests();
     let path = directory.display();
-    output::note(&format!(
-        "recorded {requests} requests in {seconds:.1} s, {lost} lost, into {path}"
-    ));
+    let requests = counted(requests, "requests");
+    output::note(&format!("recorded {requests} in {seconds:.1} s, {lost} lost, into {path}"));
     output::note(&format!("show it with: iowhy report {path}"));
 }
 

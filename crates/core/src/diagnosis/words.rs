@@ -1,5 +1,10 @@
 //! Figures within sentences: three significant digits and a unit.
 
+use crate::figures::three;
+
+/// `13,920`.
+pub(crate) use crate::figures::grouped as count;
+
 /// `631 µs`, `1.20 ms`, `12.0 s`.
 pub(crate) fn time(nanoseconds: f64) -> String {
     match nanoseconds {
@@ -21,19 +26,6 @@ pub(crate) fn bytes(bytes: f64) -> String {
     format!("{bytes:.0} B")
 }
 
-/// `13,920`.
-pub(crate) fn count(count: u64) -> String {
-    let digits = count.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 /// `0.2 %`, `88 %`.
 pub(crate) fn percent(share: f64) -> String {
     match share * 100.0 {
@@ -47,14 +39,6 @@ pub(crate) fn percent(share: f64) -> String {
 /// `12.3`, `1,391`: a rate or a depth.
 pub(crate) fn number(value: f64) -> String {
     if value >= 999.5 { count(value.round() as u64) } else { three(value) }
-}
-
-fn three(value: f64) -> String {
-    match value {
-        v if v < 9.995 => format!("{v:.2}"),
-        v if v < 99.95 => format!("{v:.1}"),
-        v => format!("{v:.0}"),
-    }
 }
 
 /// A process as sentences name it: `java (30603, jenkins.service)`.

@@ -24,7 +24,7 @@ pub(super) fn doubts(compared: &Compared<'_>) -> Vec<String> {
 fn of_side(summary: &Summary) -> Vec<String> {
     let mut doubts = Vec::new();
     for loss in &summary.losses.items {
-        doubts.push(format!("lost: {} {}", words::count(loss.count), loss.meaning));
+        doubts.push(format!("lost: {}", loss.sentence()));
     }
     if !summary.watch.finished {
         doubts.push("the watch was cut off".to_owned());

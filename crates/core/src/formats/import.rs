@@ -6,6 +6,7 @@
 mod rows;
 
 use crate::analysis::stages::pairing::Pairer;
+use crate::figures::counted;
 use crate::formats::blktrace::action::notify;
 use crate::formats::blktrace::record::V7_LEN;
 use crate::formats::blktrace::{Action, Batch, Capture, Kind, Record};
@@ -177,11 +178,9 @@ impl Import {
         }
         limits.extend(self.capture.warnings().items().iter().map(ToString::to_string));
         if unmatched.completions > 0 {
-            limits.push(format!(
-                "{} completions have no beginning in the capture: events were lost, or it began \
-                 in the middle",
-                unmatched.completions
-            ));
+            let what = "completions have no beginning in the capture: events were lost, or it \
+                        began in the middle";
+            limits.push(counted(unmatched.completions, what));
         }
         for (action, meaning) in NEEDED {
             if self.facts.first.is_some() && !self.facts.has(*action) {
@@ -197,7 +196,7 @@ impl Import {
     fn add_losses(&self, found: &mut Environment) {
         if self.options.events {
             let messages = self.facts.messages;
-            found.losses.add("messages", messages, "messages, which are no events", false);
+            found.losses.add("messages", messages, "messages, not events", false);
         }
         let unmatched = self.pairer.unmatched;
         let warnings = self.capture.warnings();

@@ -9,6 +9,7 @@
 
 use super::export::{Exported, Format};
 use super::window::Window;
+use crate::figures::counted;
 use crate::model::{Environment, Name, Names, Operation};
 use crate::source::Batch;
 use rustc_hash::FxHashSet;
@@ -185,11 +186,9 @@ impl Format for Iolog {
         let meaning = "requests whose line stands later than they began, because they took so long";
         self.exported.left_out.add("order", self.window.late(), meaning, false);
         if self.stacked > 0 && devices.len() > 1 {
-            let count = self.stacked;
-            self.exported.notes.push(format!(
-                "{count} requests serve a request of another device that is in the log too; to \
-                 replay the work once, export one device with --device"
-            ));
+            let what = "requests are for a request of another device that is in the log too; to \
+                        replay the work once, export one device with --device";
+            self.exported.notes.push(counted(self.stacked, what));
         }
         Ok(std::mem::take(&mut self.exported))
     }

@@ -1,6 +1,7 @@
 //! What the watch did not see. Nothing is dropped silently: every loss is a number and a sentence.
 
 use super::environment::object;
+use crate::figures;
 
 object! {
     /// One kind of loss and how often it happened.
@@ -21,6 +22,13 @@ object! {
     pub struct Losses {
         /// The kinds with a count above zero.
         pub items: Vec<Loss>,
+    }
+}
+
+impl Loss {
+    /// `3 requests that have no record`, `1 request that has no record`.
+    pub fn sentence(&self) -> String {
+        figures::counted(self.count, &self.meaning)
     }
 }
 

@@ -14,11 +14,11 @@ pub mod stat;
 pub mod waits;
 
 use crate::escape::escape;
-use crate::human;
+use crate::human::plural;
 use crate::json;
 use crate::style::{Paint, Style};
 use crate::text::Screen;
-use crate::text::header::{line_of, plural};
+use crate::text::header::line_of;
 use iowhy_core::analysis::intervals::Interval;
 use iowhy_core::model::Environment;
 use serde_json::Value;
@@ -104,7 +104,7 @@ fn span<F>(interval: &Interval<F>) -> String {
     let mut text = format!("{}, {seconds:.2} s", time_of_day(environment));
     let lost = environment.losses.requests();
     if lost > 0 {
-        text.push_str(&format!(", {} requests lost so far", human::count(lost)));
+        text.push_str(&format!(", {} lost so far", plural(lost, "request")));
     }
     text
 }

@@ -2,11 +2,10 @@
 
 use super::View;
 use crate::escape::escape;
-use crate::human;
+use crate::human::{self, plural};
 use crate::style::{Paint, Style};
 use crate::table::{Align, Cell, Column, Definition, Room, explained, number};
 use crate::text::Screen;
-use crate::text::header::plural;
 use iowhy_core::analysis::summary::{DeviceSummary, DirectionSummary};
 use iowhy_core::analysis::{Direction, Summary};
 

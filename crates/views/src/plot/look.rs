@@ -106,6 +106,5 @@ pub(super) fn number(number: f64) -> String {
 
 /// `1 read`, `12 reads`.
 pub(super) fn counted(count: u64, name: &str) -> String {
-    let name = if count == 1 { name.trim_end_matches('s') } else { name };
-    format!("{} {name}", human::count(count))
+    human::plural(count, name.trim_end_matches('s'))
 }

@@ -3,7 +3,7 @@
 
 use super::{Screen, usage};
 use crate::escape::{escape, width};
-use crate::human;
+use crate::human::{self, plural};
 use crate::style::{Paint, Style};
 use iowhy_core::analysis::summary::{DeviceSummary, ErrorCount};
 use iowhy_core::analysis::{Interval, Summary};
@@ -92,16 +92,6 @@ fn visible(line: &str) -> usize {
     width(&plain)
 }
 
-/// `1 request`, `13,920 requests`, `2 processes`.
-pub(crate) fn plural(count: u64, noun: &str) -> String {
-    let ending = match (count, noun.ends_with('s')) {
-        (1, _) => "",
-        (_, true) => "es",
-        (_, false) => "s",
-    };
-    format!("{} {noun}{ending}", human::count(count))
-}
-
 /// What must be seen before any figure.
 pub(super) fn notes(summary: &Summary, screen: &mut Screen) {
     let style = *screen.style;
@@ -132,10 +122,7 @@ pub(super) fn notes(summary: &Summary, screen: &mut Screen) {
             screen.prose(&text, 0, Paint::Faint);
         }
     }
-    let filter = &summary.environment.filter;
-    if !filter.is_empty() {
-        screen.prose(&format!("- only what {} keeps", escape(filter, &style)), 0, Paint::Faint);
-    }
+    kept(summary, screen);
     if !imported {
         limits(summary, screen);
     }
@@ -144,13 +131,20 @@ pub(super) fn notes(summary: &Summary, screen: &mut Screen) {
     }
 }
 
+/// What the filter keeps, where there is one.
+pub(super) fn kept(summary: &Summary, screen: &mut Screen) {
+    let filter = escape(&summary.environment.filter, screen.style).into_owned();
+    if !filter.is_empty() {
+        screen.prose(&format!("- only what {filter} keeps"), 0, Paint::Faint);
+    }
+}
+
 /// What was lost.
 pub(super) fn losses(summary: &Summary, screen: &mut Screen) {
     let style = *screen.style;
     for loss in &summary.losses.items {
-        let (place, meaning) = (escape(&loss.place, &style), escape(&loss.meaning, &style));
-        let meaning = if loss.count == 1 { singular(&meaning) } else { meaning.into_owned() };
-        let note = format!("! lost: {} {meaning} ({place})", human::count(loss.count));
+        let note = format!("! lost: {} ({})", loss.sentence(), loss.place);
+        let note = escape(&note, &style);
         screen.prose(&note, 0, Paint::Alert);
     }
 }
@@ -278,12 +272,4 @@ fn censored(summary: &Summary) -> Option<String> {
         human::count(open),
         human::count(begun),
     ))
-}
-
-/// `request whose end was not seen` of `requests whose end was not seen`.
-fn singular(meaning: &str) -> String {
-    match meaning.split_once(' ') {
-        Some((first, rest)) => format!("{} {rest}", first.strip_suffix('s').unwrap_or(first)),
-        None => meaning.to_owned(),
-    }
 }

@@ -26,7 +26,7 @@ pub use activity::{ACTIVITY, FILETOP};
 pub use blame::{BLAME, BlameRow, CULPRITS};
 pub use chains::{CHAINS, chains};
 pub use devices::DEVICES;
-pub(crate) use header::plural;
+pub(crate) use crate::human::plural;
 pub use paths::CODE_PATHS;
 pub(crate) use paths::section as code_paths;
 pub(crate) use stages::stage_place;

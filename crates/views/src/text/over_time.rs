@@ -3,7 +3,7 @@
 //! What does not belong here: finding it (`iowhy_core::diagnosis::facts::over_time`).
 
 use super::Screen;
-use super::header::plural;
+use crate::human::plural;
 use super::why::readable;
 use crate::style::Paint;
 use iowhy_core::diagnosis::Diagnosis;

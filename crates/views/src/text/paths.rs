@@ -1,10 +1,9 @@
 //! Code paths: which functions asked for the requests.
 
 use super::Screen;
-use super::header::plural;
 use super::usage::{REQUESTS, TIME, TIME_SHARE, UsageRow, rows};
 use crate::escape::escape;
-use crate::human;
+use crate::human::{self, plural};
 use crate::style::{Paint, Style};
 use crate::table::{Align, Column, Definition, Room};
 use iowhy_core::analysis::Summary;

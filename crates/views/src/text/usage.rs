@@ -211,8 +211,8 @@ pub(super) fn rows<R: Clone>(
     });
     let mut rows: Vec<UsageRow> = named.collect();
     if top.others.count > 0 {
-        let count = human::count(top.others.count);
-        rows.push(rest(format!("({count} others)"), top.others.usage));
+        let others = human::plural(top.others.count, "other");
+        rows.push(rest(format!("({others})"), top.others.usage));
     }
     let unknown = top.unknown.into_iter();
     rows.extend(unknown.map(|row| rest(format!("({})", escape(&row.reason, style)), row.usage)));

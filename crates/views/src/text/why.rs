@@ -3,9 +3,8 @@
 //! What does not belong here: finding them (`iowhy_core::diagnosis`).
 
 use super::Screen;
-use super::header::plural;
 use crate::escape::escape;
-use crate::human;
+use crate::human::{self, plural};
 use crate::style::{Paint, Style};
 use iowhy_core::diagnosis::finding::{Evidence, ImpactOf};
 use iowhy_core::diagnosis::{Diagnosis, Finding, Severity};

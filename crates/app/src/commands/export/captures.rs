@@ -5,6 +5,7 @@ use crate::args::export::Export;
 use crate::commands::events::no_events;
 use crate::failure::Failure;
 use crate::{output, sources};
+use iowhy_core::figures::counted;
 use iowhy_core::formats::blktrace::Writer;
 use iowhy_core::formats::blktrace::writer::{Settings, WriteError, Written};
 use iowhy_core::formats::replay::InOrder;
@@ -115,8 +116,9 @@ fn tell(written: &Written, late: u64, folder: &Path) {
         (late, "events came too late for their place in time"),
     ] {
         if count > 0 {
-            output::note(&format!("lost: {count} {meaning}"));
+            output::note(&format!("lost: {}", counted(count, meaning)));
         }
     }
-    output::note(&format!("exported {events} events to {files} files in {}", folder.display()));
+    let (events, files) = (counted(events, "events"), counted(files, "files"));
+    output::note(&format!("exported {events} to {files} in {}", folder.display()));
 }
