@@ -6,8 +6,8 @@ use crate::human;
 use crate::style::{Paint, Style};
 use crate::table::{Align, Column, Definition, Room, number};
 use crate::text::Screen;
-use crate::text::header::plural;
 use crate::text::wait_class;
+use crate::text::waits::{self, Whole};
 use iowhy_core::analysis::waits::groups::{Blocked, BlockedGroup};
 
 /// `iowhy waits`.
@@ -23,30 +23,12 @@ pub const GROUPS: Definition<BlockedGroup> = Definition {
     sentence: "One row for each class of wait, and with --by for each process, file or kernel stack \
                of it; most time first. Threads that wait at once count each.",
     columns: &[
-        Column {
-            heading: "WAITS",
-            unit: "",
-            align: Align::Left,
-            room: Room::Rank(0),
-            sentence: "what they waited for (see docs/waits.md)",
-            legend: "",
-            value: |row, _| wait_class(row.class).to_owned().into(),
-        },
-        number("time", "time", 0, "time of all threads together", |row, style| {
-            human::time(row.time_ns as f64, style).into()
-        }),
-        number("%time", "%", 0, "share of all blocked time", |row, _| {
-            human::percent(row.time_share).into()
-        }),
-        number("waits", "waits", 1, "waits that it is a part of", |row, _| {
-            human::count(row.waits).into()
-        }),
-        number("mean", "time", 3, "its mean part of one wait", |row, style| {
-            human::time(row.time_ns as f64 / row.waits.max(1) as f64, style).into()
-        }),
-        number("longest", "time", 2, "its longest part of one wait", |row, style| {
-            human::time(row.longest_ns as f64, style).into()
-        }),
+        CLASS,
+        waits::time(),
+        waits::share(),
+        waits::waits(1),
+        MEAN,
+        waits::longest(2),
         Column {
             heading: "of",
             unit: "",
@@ -59,6 +41,27 @@ pub const GROUPS: Definition<BlockedGroup> = Definition {
         },
     ],
 };
+
+/// The same where nothing but the class is told apart.
+const CLASSES: Definition<BlockedGroup> = Definition {
+    columns: &[CLASS, waits::time(), waits::share(), waits::waits(1), MEAN, waits::longest(2)],
+    ..GROUPS
+};
+
+const CLASS: Column<BlockedGroup> = Column {
+    heading: "WAITS",
+    unit: "",
+    align: Align::Left,
+    room: Room::Rank(0),
+    sentence: "what they waited for (see docs/waits.md)",
+    legend: "",
+    value: |row, _| wait_class(row.class).to_owned().into(),
+};
+
+const MEAN: Column<BlockedGroup> =
+    number("mean", "time", 3, "its mean part of one wait", |row, style| {
+        human::time(row.time_ns as f64 / row.waits.max(1) as f64, style).into()
+    });
 
 fn name(row: &BlockedGroup, style: &Style) -> String {
     let name = row.name.as_deref().map(|name| escape(name, style));
@@ -77,21 +80,14 @@ fn draw(figures: &Blocked, screen: &mut Screen<'_>) {
         return;
     }
     let (shown, hidden) = figures.groups.split_at(figures.groups.len().min(SHOWN));
-    screen.rows(&GROUPS, shown);
-    let style = *screen.style;
-    let time = |nanoseconds: u64| human::time(nanoseconds as f64, &style);
-    let mut text = format!("{} in all", time(figures.blocked_ns));
-    if !hidden.is_empty() {
-        let rest: u64 = hidden.iter().map(|group| group.time_ns).sum::<u64>() + figures.unlisted_ns;
-        text.push_str(&format!(", {} of it not shown", time(rest)));
-    }
-    if figures.censored_waits > 0 {
-        let waits = plural(figures.censored_waits, "wait");
-        text.push_str(&format!("; {waits} began before the watch or outlasted it"));
-    }
-    if figures.kernel_threads_ns > 0 {
-        let kernel = time(figures.kernel_threads_ns);
-        text.push_str(&format!("; the kernel's own threads waited {kernel} more"));
-    }
-    screen.prose(&text, 2, Paint::Faint);
+    let is_named = |row: &BlockedGroup| row.name.is_some() || row.pid.is_some() || row.is_others;
+    screen.rows(if shown.iter().any(is_named) { &GROUPS } else { &CLASSES }, shown);
+    let whole = Whole {
+        blocked_ns: figures.blocked_ns,
+        explained_share: None,
+        hidden_ns: hidden.iter().map(|group| group.time_ns).sum::<u64>() + figures.unlisted_ns,
+        censored_waits: figures.censored_waits,
+        kernel_threads_ns: figures.kernel_threads_ns,
+    };
+    screen.prose(&whole.sentence(screen.style), 2, Paint::Faint);
 }

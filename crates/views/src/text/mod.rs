@@ -14,7 +14,7 @@ mod over_time;
 mod paths;
 mod stages;
 mod usage;
-mod waits;
+pub(crate) mod waits;
 mod why;
 
 use crate::style::{Paint, Style};

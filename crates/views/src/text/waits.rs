@@ -1,16 +1,105 @@
 //! Where blocked threads waited.
 
 use super::Screen;
-use super::header::plural;
 use crate::escape::escape;
-use crate::human;
+use crate::human::{self, plural};
 use crate::style::{Paint, Style};
 use crate::table::{Align, Column, Definition, Room, number};
 use iowhy_core::analysis::Summary;
-use iowhy_core::analysis::summary::{ClassRow, Ledger, Waiter};
+use iowhy_core::analysis::summary::{ClassRow, Waiter};
+use iowhy_core::analysis::waits::groups::BlockedGroup;
 
 /// Classes with a smaller share of the time than this have no row.
 const LEAST_SHARE: f64 = 0.001;
+
+/// A row of blocked time: the columns below are those of every table of it.
+pub(crate) trait BlockedTime {
+    /// All of it, nanoseconds.
+    fn time_ns(&self) -> u64;
+    /// Its share of all blocked time.
+    fn time_share(&self) -> f64;
+    /// Waits that it is a part of.
+    fn waits(&self) -> u64;
+    /// Its longest part of one wait, nanoseconds.
+    fn longest_ns(&self) -> u64;
+}
+
+macro_rules! blocked_time {
+    ($($row:ty),+) => { $(
+        impl BlockedTime for $row {
+            fn time_ns(&self) -> u64 {
+                self.time_ns
+            }
+            fn time_share(&self) -> f64 {
+                self.time_share
+            }
+            fn waits(&self) -> u64 {
+                self.waits
+            }
+            fn longest_ns(&self) -> u64 {
+                self.longest_ns
+            }
+        }
+    )+ };
+}
+blocked_time!(ClassRow, BlockedGroup);
+
+pub(crate) const fn time<T: BlockedTime>() -> Column<T> {
+    number("time", "time", 0, "time of all threads together", |row, style| {
+        human::time(row.time_ns() as f64, style).into()
+    })
+}
+
+pub(crate) const fn share<T: BlockedTime>() -> Column<T> {
+    number("%time", "%", 0, "share of all blocked time", |row, _| {
+        human::percent(row.time_share()).into()
+    })
+}
+
+pub(crate) const fn waits<T: BlockedTime>(rank: u8) -> Column<T> {
+    number("waits", "waits", rank, "waits that it is a part of", |row, _| {
+        human::count(row.waits()).into()
+    })
+}
+
+pub(crate) const fn longest<T: BlockedTime>(rank: u8) -> Column<T> {
+    number("longest", "time", rank, "its longest part of one wait", |row, style| {
+        human::time(row.longest_ns() as f64, style).into()
+    })
+}
+
+/// What a table of blocked time says of all of it.
+pub(crate) struct Whole {
+    pub blocked_ns: u64,
+    pub explained_share: Option<f64>,
+    /// Time of rows that are not shown, nanoseconds.
+    pub hidden_ns: u64,
+    pub censored_waits: u64,
+    pub kernel_threads_ns: u64,
+}
+
+impl Whole {
+    /// `14.2 s in all, 98 % explained; 2 waits began before the watch or outlasted it`.
+    pub fn sentence(&self, style: &Style) -> String {
+        let time = |nanoseconds: u64| human::time(nanoseconds as f64, style);
+        let mut text = format!("{} in all", time(self.blocked_ns));
+        if let Some(share) = self.explained_share {
+            text.push_str(&format!(", {} % explained", human::percent(share)));
+        }
+        if self.hidden_ns > 0 {
+            text.push_str(&format!(", {} of it not shown", time(self.hidden_ns)));
+        }
+        if self.censored_waits > 0 {
+            let waits = plural(self.censored_waits, "wait");
+            text.push_str(&format!("; {waits} began before the watch or outlasted it"));
+        }
+        if self.kernel_threads_ns > 0 {
+            let kernel = time(self.kernel_threads_ns);
+            text.push_str(&format!("; the kernel's own threads waited {kernel} more"));
+        }
+        text
+    }
+}
 
 /// The ledger.
 pub const WAITS: Definition<ClassRow> = Definition {
@@ -30,18 +119,10 @@ pub const WAITS: Definition<ClassRow> = Definition {
                 None => class(row.class).to_owned().into(),
             },
         },
-        number("time", "time", 0, "time of all threads together", |row, style| {
-            human::time(row.time_ns as f64, style).into()
-        }),
-        number("%time", "%", 0, "share of all blocked time", |row, _| {
-            human::percent(row.time_share).into()
-        }),
-        number("waits", "waits", 3, "waits that it is a part of", |row, _| {
-            human::count(row.waits).into()
-        }),
-        number("longest", "time", 2, "its longest part of one wait", |row, style| {
-            human::time(row.longest_ns as f64, style).into()
-        }),
+        time(),
+        share(),
+        waits(3),
+        longest(2),
         Column {
             heading: "most by",
             unit: "",
@@ -91,23 +172,13 @@ pub(super) fn section(summary: &Summary, screen: &mut Screen) {
         return;
     }
     screen.table(&WAITS, &rows);
-    let text = whole(ledger, screen.style);
-    screen.prose(&text, 2, Paint::Faint);
+    let whole = Whole {
+        blocked_ns: ledger.blocked_ns,
+        explained_share: ledger.explained_share,
+        hidden_ns: 0,
+        censored_waits: ledger.censored_waits,
+        kernel_threads_ns: ledger.kernel_threads_ns,
+    };
+    screen.prose(&whole.sentence(screen.style), 2, Paint::Faint);
     super::blame::lines(summary, screen);
-}
-
-fn whole(ledger: &Ledger, style: &Style) -> String {
-    let mut text = format!("{} in all", human::time(ledger.blocked_ns as f64, style));
-    if let Some(share) = ledger.explained_share {
-        text.push_str(&format!(", {} % explained", human::percent(share)));
-    }
-    if ledger.censored_waits > 0 {
-        let waits = plural(ledger.censored_waits, "wait");
-        text.push_str(&format!("; {waits} began before the watch or outlasted it"));
-    }
-    if ledger.kernel_threads_ns > 0 {
-        let time = human::time(ledger.kernel_threads_ns as f64, style);
-        text.push_str(&format!("; the kernel's own threads waited {time} more"));
-    }
-    text
 }
