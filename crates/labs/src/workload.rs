@@ -1,6 +1,8 @@
 //! Workloads whose effect on the disk is known beforehand and that fio cannot make. They are hidden
 //! subcommands of `iowhy-labs`, so that `iowhy record -- iowhy-labs workload ...` can run them.
 
+pub mod steps;
+
 use crate::Result;
 use crate::error::Context;
 use clap::Subcommand;
@@ -72,6 +74,14 @@ pub enum Workload {
         /// For so long.
         seconds: u64,
     },
+    /// Reads, writes, syncs and opens in equal steps, once it is told in how many milliseconds; lives
+    /// until its standard input ends.
+    Steps {
+        /// The folder, which must be empty.
+        folder: PathBuf,
+        /// How many steps.
+        steps: u64,
+    },
 }
 
 impl Workload {
@@ -86,6 +96,7 @@ impl Workload {
             Workload::Touch { folder, files } => touch(folder, *files),
             Workload::Read { file } => read(file),
             Workload::Locked { file, seconds } => locked(file, *seconds),
+            Workload::Steps { folder, steps } => steps::run(folder, *steps),
         }
     }
 
@@ -112,6 +123,9 @@ impl Workload {
             Workload::Read { file } => command.arg("read").arg(file),
             Workload::Locked { file, seconds } => {
                 command.arg("locked").arg(file).arg(seconds.to_string())
+            }
+            Workload::Steps { folder, steps } => {
+                command.arg("steps").arg(folder).arg(steps.to_string())
             }
         };
         command

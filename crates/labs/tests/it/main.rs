@@ -32,6 +32,7 @@ mod locate;
 mod metadata;
 mod recording;
 mod records;
+mod side_by_side;
 mod signals;
 mod stacked;
 mod support;
@@ -67,6 +68,7 @@ fn main() {
         blktrace_defects::tests(),
         blktrace_live::tests(),
         locate::tests(),
+        side_by_side::tests(),
         signals::tests(),
     ];
     libtest_mimic::run(&arguments, tests.into_iter().flatten().collect()).exit();

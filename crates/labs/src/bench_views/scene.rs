@@ -1,0 +1,240 @@
+//! One load that begins and ends while every tool looks: what differs is then not when they began.
+
+use crate::command;
+use crate::devices::{Backing, FileSystem, Kind, LoopDevice};
+use crate::error::Context;
+use crate::scratch::Scratch;
+use crate::workload::Workload;
+use crate::{Error, Result, iowhy, process};
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// How long the tools have to end once the load is over.
+const MARGIN: Duration = Duration::from_secs(3);
+/// What there must be for the load, else the machine is too busy to compare anything.
+const LEAST: Duration = Duration::from_secs(3);
+/// How long a tool's programs must be the same for it to have begun.
+const SETTLED: Duration = Duration::from_secs(4);
+
+/// What a tool printed, or why it could not be asked.
+pub type Answer = std::result::Result<String, String>;
+
+/// What the tools said of one load.
+#[derive(Debug)]
+pub struct Answers {
+    /// The load's process.
+    pub pid: u32,
+    /// How long the other tools looked.
+    pub seconds: f64,
+    /// `iostat -x`, as JSON.
+    pub iostat: Answer,
+    /// `pidstat -d`.
+    pub pidstat: Answer,
+    /// `biolatency`.
+    pub biolatency: Answer,
+    /// `opensnoop`.
+    pub opensnoop: Answer,
+    /// `iowhy stat`, as JSON, like those that follow.
+    pub stat: String,
+    /// `iowhy proc`.
+    pub proc: String,
+    /// `iowhy latency`.
+    pub latency: String,
+    /// `iowhy opens`.
+    pub opens: String,
+}
+
+/// Has `program` (`iowhy-labs`) do `steps` steps, and every tool look at it for `seconds`.
+pub fn play(program: &Path, seconds: u64, steps: u64) -> Result<Answers> {
+    let scratch = Scratch::new()?;
+    let device = LoopDevice::new(&scratch, Backing::Tmpfs, 256 << 20)?;
+    let disk = FileSystem::new(&scratch, device, Kind::Ext4)?;
+    let load = Workload::Steps { folder: disk.path().to_owned(), steps };
+    let mut load = Load::start(load.command(program))?;
+    let begun = Instant::now();
+    let asked = ask(seconds, disk.device().name(), load.child.id())?;
+    let whole = Duration::from_secs(seconds);
+    let time = wait_until_begun(&asked, begun + whole).and_then(|()| {
+        let left = whole.checked_sub(begun.elapsed() + MARGIN);
+        left.filter(|left| *left >= LEAST).ok_or_else(too_busy)
+    });
+    let done = time.and_then(|time| load.run(time));
+    let is_late = asked.iter().any(|tool| tool.is_over());
+    let answers = asked.into_iter().map(Tool::answer).collect();
+    let pid = load.child.id();
+    drop(load);
+    done?;
+    if is_late { Err(too_busy()) } else { gather(pid, whole, answers) }
+}
+
+fn too_busy() -> Error {
+    let cause =
+        "the tools took too long to begin, or the load to end: this machine is too busy now";
+    Error::failed("compare the views with other tools", cause)
+}
+
+fn gather(pid: u32, time: Duration, answers: Vec<Result<String>>) -> Result<Answers> {
+    let [iostat, pidstat, biolatency, opensnoop, stat, proc, latency, opens] =
+        answers
+            .try_into()
+            .map_err(|_| Error::failed("ask the tools", "not all of them answered"))?;
+    let other = |answer: Result<String>| answer.map_err(|error| error.to_string());
+    Ok(Answers {
+        pid,
+        seconds: time.as_secs_f64(),
+        iostat: other(iostat),
+        pidstat: other(pidstat),
+        biolatency: other(biolatency),
+        opensnoop: other(opensnoop),
+        stat: stat?,
+        proc: proc?,
+        latency: latency?,
+        opens: opens?,
+    })
+}
+
+/// A tool that looks at the load.
+struct Tool {
+    /// Whether it attaches programs to the kernel.
+    attaches: bool,
+    /// Its process, or why there is none.
+    process: std::result::Result<u32, Error>,
+    output: Option<JoinHandle<Result<String>>>,
+}
+
+impl Tool {
+    fn start(attaches: bool, command: Result<Command>) -> Tool {
+        let started = command.and_then(|mut command| {
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            let name = command::shown(&command);
+            let child = command.spawn().context(|| format!("run {name}"))?;
+            Ok((child, name))
+        });
+        match started {
+            Err(error) => Tool { attaches, process: Err(error), output: None },
+            Ok((child, name)) => {
+                let process = Ok(child.id());
+                Tool { attaches, process, output: Some(thread::spawn(|| read(child, name))) }
+            }
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.output.as_ref().is_some_and(JoinHandle::is_finished)
+    }
+
+    fn answer(self) -> Result<String> {
+        self.process?;
+        let panicked = || Error::failed("ask a tool", "it panicked");
+        self.output.ok_or_else(panicked)?.join().map_err(|_| panicked())?
+    }
+
+    /// How many programs, and buffers of them, it holds.
+    fn attached(&self) -> usize {
+        let Ok(process) = &self.process else { return 0 };
+        let files =
+            std::fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
+        let targets = files.filter_map(|file| std::fs::read_link(file.path()).ok());
+        targets.filter(|target| target.to_string_lossy().starts_with("anon_inode:bpf")).count()
+    }
+}
+
+fn read(child: Child, name: String) -> Result<String> {
+    let output = child.wait_with_output().context(|| format!("run {name}"))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Err(Error::failed(format!("run {name}"), format!("{}: {said}", output.status)))
+}
+
+/// Waits until every tool that attaches programs has done so, or is over.
+fn wait_until_begun(tools: &[Tool], deadline: Instant) -> Result<()> {
+    let (mut before, mut since) = (Vec::new(), Instant::now());
+    loop {
+        let own = tools.iter().filter(|tool| tool.attaches && !tool.is_over());
+        let now: Vec<usize> = own.map(Tool::attached).collect();
+        if now != before {
+            (before, since) = (now, Instant::now());
+        } else if before.iter().all(|count| *count > 0) && since.elapsed() > SETTLED {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            return Err(too_busy());
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Asks all of them at once.
+fn ask(seconds: u64, device: &str, pid: u32) -> Result<Vec<Tool>> {
+    let (seconds, pid) = (seconds.to_string(), pid.to_string());
+    let own = iowhy::binary()?;
+    let view = |name: &str, more: &[&str]| {
+        let mut command = Command::new(&own);
+        command.args([name, "--json"]).args(more);
+        Ok(command)
+    };
+    let tool = |name: &str, more: &[&str]| -> Result<Command> {
+        let mut command = Command::new(command::find(name)?);
+        command.env("LC_ALL", "C").args(more);
+        Ok(command)
+    };
+    let commands = [
+        (false, tool("iostat", &["-x", "-y", "-o", "JSON", &seconds, "1", device])),
+        (false, tool("pidstat", &["-d", "-p", &pid, &seconds, "1"])),
+        (true, tool("biolatency", &["-d", device, &seconds, "1"])),
+        (true, tool("opensnoop", &["-p", &pid, "-d", &seconds])),
+        (true, view("stat", &["-d", device, &seconds, "1"])),
+        (true, view("proc", &["-d", device, &seconds, "1"])),
+        (true, view("latency", &["-d", device, &seconds, "1"])),
+        (true, view("opens", &["-p", &pid, "-t", &seconds])),
+    ];
+    Ok(commands.into_iter().map(|(attaches, command)| Tool::start(attaches, command)).collect())
+}
+
+/// The load's process.
+struct Load {
+    child: Child,
+    said: BufReader<std::process::ChildStdout>,
+}
+
+impl Load {
+    /// Starts it; it is ready when this is over.
+    fn start(mut command: Command) -> Result<Load> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().context(|| "start the load".to_owned())?;
+        let said = child.stdout.take().ok_or_else(|| Error::failed("hear the load", "no pipe"))?;
+        let mut load = Load { child, said: BufReader::new(said) };
+        load.hear("ready")?;
+        Ok(load)
+    }
+
+    /// Has it do its steps in about `time`.
+    fn run(&mut self, time: Duration) -> Result<()> {
+        let stdin = self.child.stdin.as_mut();
+        let stdin = stdin.ok_or_else(|| Error::failed("tell the load to begin", "no pipe"))?;
+        let order = format!("{}\n", time.as_millis());
+        stdin.write_all(order.as_bytes()).context(|| "tell the load to begin".to_owned())?;
+        self.hear("done")
+    }
+
+    fn hear(&mut self, word: &str) -> Result<()> {
+        let mut line = String::new();
+        self.said.read_line(&mut line).context(|| "hear the load".to_owned())?;
+        if line.trim() == word {
+            return Ok(());
+        }
+        Err(Error::failed("hear the load", format!("it said {:?} for {word:?}", line.trim())))
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        process::wait_or_kill(&mut self.child, MARGIN);
+    }
+}

@@ -1,0 +1,71 @@
+//! The views beside the tools that they replace, on one load: what must be equal, whenever it is run.
+
+use crate::support::{labs_program, trial};
+use iowhy_labs::bench_views::compare::{Compared, compare};
+use iowhy_labs::bench_views::scene;
+use iowhy_labs::workload::steps::Done;
+use iowhy_labs::{Error, Result, machine};
+use libtest_mimic::Trial;
+
+/// How long the tools look.
+const SECONDS: u64 = 30;
+const STEPS: u64 = 800;
+
+pub fn tests() -> Vec<Trial> {
+    vec![trial("side_by_side::views_agree_with_the_tools_they_replace", agree)]
+}
+
+/// Rates of others are rounded, and their intervals are a little longer than they say.
+const ROUNDING: f64 = 0.01;
+
+fn agree() -> Result<()> {
+    machine::need_bpf()?;
+    let answers = scene::play(labs_program(), SECONDS, STEPS)?;
+    let compared = compare(&answers)?;
+    let done = Done::by(STEPS);
+    counts(&compared, &done);
+    rates(&compared, &done);
+    if compared.absent.is_empty() {
+        return Ok(());
+    }
+    Err(Error::missing(compared.absent.join("; "), "scripts/install-deps bench"))
+}
+
+/// What is counted one by one is the same to the last.
+fn counts(compared: &Compared, done: &Done) {
+    let equal = compared.lines.iter().filter(|line| {
+        let counted = ["/proc/diskstats", "opensnoop", "biolatency"];
+        counted.iter().any(|tool| line.figure.starts_with(tool))
+    });
+    for line in equal {
+        let room = if line.figure.contains("requests") { compared.lost } else { 0.0 };
+        assert!((0.0..=room).contains(&(line.theirs - line.ours)), "{line:?}, {room} lost");
+    }
+    for (figure, least) in [
+        ("/proc/diskstats, read: requests", done.direct),
+        ("/proc/diskstats, write: requests", done.direct + done.syncs),
+        ("/proc/diskstats, flush: requests", done.syncs),
+        ("opensnoop opens", done.opens),
+        ("opensnoop failed opens", done.opens),
+    ] {
+        if let Some(line) = compared.find(figure) {
+            assert!(line.ours >= least as f64, "{line:?} is less than {least}");
+        }
+    }
+}
+
+/// Rates agree as far as they are rounded. How long something took is nobody's invariant.
+fn rates(compared: &Compared, done: &Done) {
+    let timed = ["_await", "aqu-sz", "%util"];
+    let rates = compared.lines.iter().filter(|line| {
+        let is_rate = line.figure.starts_with("iostat") || line.figure.starts_with("pidstat");
+        is_rate && !timed.iter().any(|name| line.figure.contains(name))
+    });
+    for line in rates {
+        let room = line.theirs.abs() * ROUNDING + ROUNDING * SECONDS as f64;
+        assert!((line.theirs - line.ours).abs() <= room, "{line:?}");
+    }
+    if let Some(reads) = compared.find("iostat r/s × s") {
+        assert!(reads.ours + 1.0 >= done.direct as f64, "{reads:?}");
+    }
+}
