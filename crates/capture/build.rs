@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 /// The probe groups: `src/probes/NAME/NAME.bpf.c` becomes `NAME.bpf.o`.
-const GROUPS: &[&str] = &["block", "writeback", "events", "snapshot", "symbols", "wait", "file"];
+const GROUPS: &[&str] =
+    &["block", "writeback", "events", "snapshot", "symbols", "wait", "file", "page_cache"];
 /// Those that use what some kernels refuse even where it is never reached: `NAME-plain.bpf.o` does
 /// without (see table.bpf.h).
 const PLAIN: &[&str] = &["block", "snapshot"];

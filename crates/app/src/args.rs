@@ -77,7 +77,7 @@ pub enum Command {
     Explain(explain::Explain),
     /// Compare two watches, or two devices of one (replaces comparing outputs of iostat or btt by eye)
     Diff(diff::Diff),
-    /// Show who made whom wait, by process, file and origin
+    /// Show who made whom wait, by process, file and origin (no other tool does)
     Blame(blame::Blame),
     /// Show what each process had devices do (replaces pidstat -d, iotop)
     Proc(interval::Proc),
@@ -161,6 +161,9 @@ pub struct Beside {
     /// Leave out the counters of the machine, read once a second
     #[arg(long)]
     pub no_samples: bool,
+    /// Also count what comes into the page cache and leaves it, about 0.1 µs for each page
+    #[arg(long, conflicts_with = "no_samples")]
+    pub page_cache: bool,
 }
 
 impl Beside {
@@ -173,7 +176,8 @@ impl Beside {
             waits: !self.no_waits,
             files: !self.no_files,
             most_calls: self.most_calls,
-            sampling: (!self.no_samples).then(Sampling::default),
+            sampling: (!self.no_samples)
+                .then(|| Sampling { page_cache: self.page_cache, ..Sampling::default() }),
             ..Options::default()
         }
     }

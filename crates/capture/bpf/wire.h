@@ -521,6 +521,12 @@ struct wire_stack {
 	unsigned long long frames[WIRE_KERNEL_FRAMES + WIRE_USER_FRAMES];
 };
 
+/* What came into the page cache and left it, on one CPU. */
+struct wire_page_cache {
+	unsigned long long added_bytes;
+	unsigned long long removed_bytes;
+};
+
 /* A single block event, as blktrace has it. */
 struct wire_event {
 	unsigned int kind;

@@ -14,6 +14,7 @@ use crate::snapshot::{InFlight, LookedAt, UnderWay, Writers};
 use crate::standing::{self, Standing};
 use crate::symbols::KernelSymbols;
 use crate::uses::Tables;
+use iowhy_core::figures::plural;
 use iowhy_core::held_back::HeldBack;
 use iowhy_core::model::environment::Device;
 use iowhy_core::model::{Environment, Losses, Names};
@@ -95,6 +96,7 @@ impl Live {
             waits: options.waits,
             files: options.files,
             opens: options.opens,
+            page_cache: options.sampling.is_some_and(|sampling| sampling.page_cache),
         };
         let in_flight = InFlight::of(&wishes.devices, &environment.mounts);
         let facts = facts()?;
@@ -233,7 +235,9 @@ impl Live {
             decoder.end_uses(batch, names);
         }
         if let Some(sampler) = &mut self.sampler {
-            sampler.look(self.environment.end_ns, &open, batch, names);
+            let end_ns = self.environment.end_ns;
+            sampler.look(end_ns, &open, batch, names);
+            sampler.look_at_page_cache(end_ns, &self.session, batch, names);
         }
         let (place, meaning) = END_NOT_SEEN;
         self.environment.losses.add(place, unseen, meaning, true);
@@ -411,10 +415,9 @@ fn limits(plan: &Plan, session: &Session, facts: &Facts, unlisted: u64) -> Vec<S
             .to_owned()
     });
     let unlisted = (unlisted > 0).then(|| {
-        format!(
-            "{unlisted} requests that were in flight when the watch began are counted, and listed \
-             only if they end: the kernel's list of them was not found"
-        )
+        let found = "found in flight when the watch began, listed only if they end: the kernel's \
+                     list of them was not found";
+        format!("{} {found}", plural(unlisted, "request"))
     });
     missing.chain(failed).chain(hidden).chain(unlisted).collect()
 }

@@ -16,6 +16,8 @@ pub enum Group {
     Wait,
     /// What programs do with files.
     File,
+    /// What comes into the page cache and leaves it, only on request.
+    PageCache,
     /// What is there already when the watch begins: run by iowhy itself.
     Snapshot,
 }
@@ -158,6 +160,20 @@ pub const PROBES: &[Probe] = &[
         "mapped files whose pages are cached",
         false,
     ),
+    probe(
+        Group::PageCache,
+        "on_page_added",
+        "mm_filemap_add_to_page_cache",
+        "what comes into the page cache",
+        false,
+    ),
+    probe(
+        Group::PageCache,
+        "on_page_removed",
+        "mm_filemap_delete_from_page_cache",
+        "what leaves the page cache",
+        false,
+    ),
     look("look_in_flight", "requests that began before the watch and do not end in it"),
     look("list_under_way", "the age of what is in flight, while the watch runs"),
     look(
@@ -183,6 +199,8 @@ pub struct Wishes {
     pub files: bool,
     /// Whether every single open is wanted.
     pub opens: bool,
+    /// Whether what comes into the page cache and leaves it is counted.
+    pub page_cache: bool,
 }
 
 impl Wishes {
@@ -191,6 +209,7 @@ impl Wishes {
             Group::Events => self.events,
             Group::Wait => self.waits,
             Group::File => self.files,
+            Group::PageCache => self.page_cache,
             Group::Block | Group::Writeback | Group::Snapshot => true,
         }
     }
@@ -250,6 +269,7 @@ mod tests {
         waits: true,
         files: true,
         opens: false,
+        page_cache: true,
     };
 
     fn facts_without(missing: &[&str]) -> Facts {

@@ -43,6 +43,7 @@ fn objects_of(group: Group) -> Vec<&'static [u8]> {
         Group::Events => vec![object!("events")],
         Group::Wait => vec![object!("wait")],
         Group::File => vec![object!("file")],
+        Group::PageCache => vec![object!("page_cache")],
         Group::Snapshot => vec![object!("snapshot"), object!("snapshot-plain")],
     }
 }

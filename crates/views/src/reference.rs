@@ -43,7 +43,9 @@ pub fn screen() -> String {
     describe(&mut page, &proc::PROCESSES);
     describe(&mut page, &latency::BUCKETS);
     describe(&mut page, &waits::GROUPS);
-    [&cache::MEMORY, &cache::FLOWS].into_iter().for_each(|table| describe(&mut page, table));
+    [&cache::MEMORY, &cache::FLOWS, &cache::READS]
+        .into_iter()
+        .for_each(|table| describe(&mut page, table));
     describe(&mut page, &diff::TIMES);
     describe(&mut page, &diff::LOADS);
     describe(&mut page, &PROBE);

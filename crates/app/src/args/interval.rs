@@ -16,7 +16,7 @@ pub struct Intervals {
     /// A source to read (see `iowhy report --help`), then the seconds of each interval and how many
     /// of them. Without a source, watch this machine; without an interval, ten seconds of it or all
     /// of the source; without a count, until Ctrl-C
-    #[arg(value_name = "SOURCE|INTERVAL [COUNT]")]
+    #[arg(value_name = "SOURCE|INTERVAL [COUNT]", allow_negative_numbers = true)]
     pub words: Vec<OsString>,
     /// Print each interval as one line of JSON, for programs
     #[arg(long)]
@@ -44,7 +44,8 @@ impl Intervals {
         let mut given = Given::default();
         for word in &self.words {
             let text = word.to_string_lossy();
-            let is_number = text.starts_with(|first: char| first.is_ascii_digit() || first == '.')
+            let is_number = text
+                .starts_with(|first: char| first.is_ascii_digit() || matches!(first, '.' | '-'))
                 && text.parse::<f64>().is_ok();
             match (is_number, given.wanted.every_ns, given.wanted.count) {
                 (false, None, _) => given.paths.push(word.into()),
@@ -53,7 +54,9 @@ impl Intervals {
                 }
                 (true, None, _) => given.wanted.every_ns = Some(interval(&text)?),
                 (true, Some(_), None) => given.wanted.count = Some(count(&text)?),
-                (true, Some(_), Some(_)) => return Err(format!("{text}: a third number")),
+                (true, Some(_), Some(_)) => {
+                    return Err(format!("{text}: there are two numbers already"));
+                }
             }
         }
         Ok(given)
@@ -61,16 +64,16 @@ impl Intervals {
 }
 
 fn interval(text: &str) -> Result<u64, String> {
-    let time = super::seconds(text).map_err(|cause| format!("{text}: {cause}"))?;
+    let time = super::positive(text, 1.0).map_err(|cause| format!("{text}: {cause}"))?;
     if time < Duration::from_millis(10) {
-        return Err(format!("{text}: an interval shorter than 0.01 s"));
+        return Err(format!("{text}: an interval has at least 0.01 s"));
     }
     Ok(time.as_nanos() as u64)
 }
 
 fn count(text: &str) -> Result<u64, String> {
     let count = text.parse::<u64>().ok().filter(|count| *count > 0);
-    count.ok_or_else(|| format!("{text}: not a number of intervals"))
+    count.ok_or_else(|| format!("{text}: no number of intervals, which is 1 or more"))
 }
 
 /// `iowhy stat`.
@@ -125,6 +128,9 @@ pub struct Cache {
     /// What to show.
     #[command(flatten)]
     pub intervals: Intervals,
+    /// Count what comes into the page cache and leaves it, about 0.1 µs for each page of a busy cache
+    #[arg(long)]
+    pub page_cache: bool,
 }
 
 /// `iowhy waits`.
@@ -206,7 +212,9 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_said() {
-        for words in [&["1", "rec"][..], &["1", "2", "3"], &["1", "0"], &["1", "2.5"], &["0"]] {
+        for words in
+            [&["1", "rec"][..], &["1", "2", "3"], &["1", "0"], &["1", "2.5"], &["0"], &["-1"]]
+        {
             assert!(given(words).is_err(), "{words:?}");
         }
     }

@@ -22,13 +22,16 @@ const IO: [(&str, Metric); 5] = [
     ("dbytes", Metric::CgroupDiscarded),
 ];
 
-/// Lines of memory.stat: v2's name, v1's, the metric, the bytes of one (pages of 4 KiB).
-const MEMORY: [(&str, &str, Metric, u64); 6] = [
+/// Lines of memory.stat: v2's name, v1's (empty where it has none), the metric, the bytes of one (pages of 4 KiB).
+const MEMORY: [(&str, &str, Metric, u64); 9] = [
     ("file", "total_cache", Metric::CgroupFile, 1),
     ("anon", "total_rss", Metric::CgroupAnonymous, 1),
     ("file_dirty", "total_dirty", Metric::CgroupDirty, 1),
     ("file_writeback", "total_writeback", Metric::CgroupWriteback, 1),
     ("workingset_refault_file", "total_workingset_refault_file", Metric::CgroupRefaults, 4096),
+    ("pgscan", "", Metric::CgroupScanned, 4096),
+    ("pgsteal", "", Metric::CgroupReclaimed, 4096),
+    ("workingset_restore_file", "total_workingset_restore_file", Metric::CgroupRestored, 4096),
     ("pgmajfault", "total_pgmajfault", Metric::CgroupMajorFaults, 1),
 ];
 
@@ -171,7 +174,8 @@ fn memory(
 ) {
     let Some(text) = read_text(folder.join("memory.stat")) else { return };
     for line in MEMORY {
-        if let Some(value) = number_of(&text, key(&line)) {
+        let known = Some(key(&line)).filter(|key| !key.is_empty());
+        if let Some(value) = known.and_then(|key| number_of(&text, key)) {
             out.put(line.2, subject, value.saturating_mul(line.3));
         }
     }

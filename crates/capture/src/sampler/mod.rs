@@ -15,12 +15,14 @@ mod system;
 use crate::host::system::now_ns;
 use crate::session::Session;
 use crate::snapshot::{UnderWay, under_way};
+use crate::wire;
 use cgroups::Cgroups;
 use iowhy_core::model::{Metric, Name, Names, Sample, Scope};
 use iowhy_core::source::Batch;
 use processes::Processes;
 use rustc_hash::FxHashMap;
 use std::time::Duration;
+use zerocopy::FromBytes;
 
 /// Counters that are followed; any further one gets a row each time.
 const MOST_FOLLOWED: usize = 1 << 16;
@@ -35,11 +37,13 @@ pub struct Sampling {
     pub every: Duration,
     /// Whether processes and cgroups are looked at too.
     pub processes: bool,
+    /// Whether programs count what comes into the page cache and leaves it: about 40 ns for each folio.
+    pub page_cache: bool,
 }
 
 impl Default for Sampling {
     fn default() -> Sampling {
-        Sampling { every: Duration::from_secs(1), processes: true }
+        Sampling { every: Duration::from_secs(1), processes: true, page_cache: false }
     }
 }
 
@@ -86,7 +90,32 @@ impl Sampler {
         // Looks that were missed are not made up for.
         self.due_ns += ((now - self.due_ns) / every_ns + 1) * every_ns;
         let under_way = under_way(session);
-        self.look(now_ns(), &under_way, batch, names);
+        let now_ns = now_ns();
+        self.look(now_ns, &under_way, batch, names);
+        self.look_at_page_cache(now_ns, session, batch, names);
+    }
+
+    /// Looks at what the programs counted, where they were asked to.
+    pub fn look_at_page_cache(
+        &mut self,
+        now_ns: u64,
+        session: &Session,
+        batch: &mut Batch,
+        names: &mut Names,
+    ) {
+        if !self.sampling.page_cache {
+            return;
+        }
+        let counts = session.each_cpu("page_cache");
+        let counts = counts.iter().filter_map(|bytes| {
+            let (counts, _) = wire::wire_page_cache::read_from_prefix(bytes).ok()?;
+            Some((counts.added_bytes, counts.removed_bytes))
+        });
+        let sums = counts.reduce(|sum, one| (sum.0 + one.0, sum.1 + one.1));
+        let Some((added, removed)) = sums else { return };
+        let mut out = Out { now_ns, written: &mut self.written, batch, names };
+        out.system(Metric::PageCacheAdded, added);
+        out.system(Metric::PageCacheRemoved, removed);
     }
 
     /// Looks, whenever it is; `under_way` is what was under way at `now_ns`.

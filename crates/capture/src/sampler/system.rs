@@ -45,6 +45,11 @@ const VMSTAT: &[(&str, Metric, One)] = &[
     ("pgsteal_kswapd", Metric::ReclaimedBackground, One::Page),
     ("pgsteal_direct", Metric::ReclaimedDirect, One::Page),
     ("pgsteal_file", Metric::ReclaimedFile, One::Page),
+    ("pginodesteal", Metric::InodesReclaimed, One::Page),
+    ("kswapd_inodesteal", Metric::InodesReclaimedBackground, One::Page),
+    ("workingset_activate_file", Metric::ActivatedFile, One::Page),
+    ("workingset_restore_file", Metric::RestoredFile, One::Page),
+    ("drop_pagecache", Metric::CacheDropped, One::Itself),
 ];
 
 pub(super) fn look(out: &mut Out<'_>) {

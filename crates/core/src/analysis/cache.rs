@@ -31,6 +31,14 @@ pub struct PageCache {
     pub dirtied_bytes_per_s: Option<f64>,
     /// Dirty pages written.
     pub written_bytes_per_s: Option<f64>,
+    /// What came into the page cache: exact where iowhy counted it (`are_pages_counted`), else the least
+    /// that it can have been.
+    pub added_bytes_per_s: Option<f64>,
+    /// What left it; else what was reclaimed, which leaves out what was truncated, deleted or dropped on
+    /// request.
+    pub removed_bytes_per_s: Option<f64>,
+    /// Whether these two were counted.
+    pub are_pages_counted: bool,
     /// By how much the page cache grew (shrank, if negative).
     pub growth_bytes_per_s: Option<f64>,
     /// Pages of files dropped for want of memory.
@@ -61,10 +69,12 @@ pub fn page_cache(summary: &Summary) -> Option<PageCache> {
     let seconds = (summary.watch.duration_ns as f64 / 1e9).max(1e-9);
     let of_origin = |origin: Origin| -> f64 {
         let own = summary.origins.rows.iter().filter(|row| row.subject.origin == origin);
-        own.map(|row| row.usage.bytes as f64 / seconds).sum()
+        // A sum of nothing is -0.
+        own.map(|row| row.usage.bytes as f64 / seconds).fold(0.0, |sum, rate| sum + rate)
     };
     let read_ahead = of_origin(Origin::Readahead);
     let asked = asked(summary);
+    let pages = pages(summary, seconds);
     let read = rate_of_readers(summary);
     Some(PageCache {
         free_bytes: last(Metric::MemoryFree),
@@ -78,6 +88,9 @@ pub fn page_cache(summary: &Summary) -> Option<PageCache> {
         limit_bytes: last(Metric::DirtyThreshold),
         dirtied_bytes_per_s: rate(Metric::Dirtied),
         written_bytes_per_s: rate(Metric::Written),
+        added_bytes_per_s: pages.map(|pages| pages.added),
+        removed_bytes_per_s: pages.map(|pages| pages.removed),
+        are_pages_counted: pages.is_some_and(|pages| pages.counted),
         growth_bytes_per_s: samples.system(Metric::FilePages).map(|it| it.change / seconds),
         reclaimed_bytes_per_s: rate(Metric::ReclaimedFile),
         refaulted_bytes_per_s: rate(Metric::RefaultsFile),
@@ -87,6 +100,32 @@ pub fn page_cache(summary: &Summary) -> Option<PageCache> {
         asked_bytes_per_s: asked,
         asked_per_read: asked.zip(read).map(|(asked, read)| asked / read),
     })
+}
+
+/// What came into the page cache and left it, bytes per second.
+#[derive(Clone, Copy)]
+struct Pages {
+    added: f64,
+    removed: f64,
+    counted: bool,
+}
+
+/// Counted one by one where that was asked for. The kernel itself only counts what reclaim takes; what
+/// came is at least that and the growth, and no less than what came back or was read for the cache.
+fn pages(summary: &Summary, seconds: f64) -> Option<Pages> {
+    let samples = &summary.samples;
+    let rate = |metric| samples.system(metric).map(|series| series.mean);
+    if let Some((added, removed)) = rate(Metric::PageCacheAdded).zip(rate(Metric::PageCacheRemoved))
+    {
+        return Some(Pages { added, removed, counted: true });
+    }
+    let change = |metric| samples.system(metric).map_or(0.0, |series| series.change / seconds);
+    let inodes = [Metric::InodesReclaimed, Metric::InodesReclaimedBackground];
+    let inodes: f64 = inodes.into_iter().filter_map(rate).sum();
+    let removed = rate(Metric::ReclaimedFile)? + inodes;
+    let growth = change(Metric::FilePages) - change(Metric::SharedMemory);
+    let back = rate(Metric::RefaultsFile).unwrap_or(0.0);
+    Some(Pages { added: (growth + removed).max(back), removed, counted: false })
 }
 
 /// What read calls gave to the processes that had devices read something; `None` where none had.

@@ -106,6 +106,13 @@ metrics! {
         ReclaimedBackground = "vmstat.pgsteal_kswapd" Counter Bytes "Pages that kswapd reclaimed.";
         ReclaimedDirect = "vmstat.pgsteal_direct" Counter Bytes "Pages that programs had to reclaim themselves.";
         ReclaimedFile = "vmstat.pgsteal_file" Counter Bytes "Pages of files that were reclaimed, by whomever: what the page cache lost to want of memory.";
+        InodesReclaimed = "vmstat.pginodesteal" Counter Bytes "Pages of files that programs reclaimed with the inodes of those files.";
+        InodesReclaimedBackground = "vmstat.kswapd_inodesteal" Counter Bytes "Pages of files that kswapd reclaimed with the inodes of those files.";
+        ActivatedFile = "vmstat.workingset_activate_file" Counter Bytes "Pages of files that came back so soon that they are taken as in use at once.";
+        RestoredFile = "vmstat.workingset_restore_file" Counter Bytes "Pages of files that came back and had been in active use when the page cache dropped them: it drops what is needed.";
+        CacheDropped = "vmstat.drop_pagecache" Counter Count "How often somebody wrote to /proc/sys/vm/drop_caches to empty the page cache.";
+        PageCacheAdded = "page_cache.added" Counter Bytes "Pages that came into the page cache, counted by iowhy one by one (`--page-cache`); shared memory is not in it.";
+        PageCacheRemoved = "page_cache.removed" Counter Bytes "Pages that left the page cache for whatever reason, counted likewise.";
         CpuUser = "stat.user" Counter Nanoseconds "CPU time of programs, of all CPUs together.";
         CpuSystem = "stat.system" Counter Nanoseconds "CPU time of the kernel, with interrupts.";
         CpuIdle = "stat.idle" Counter Nanoseconds "Time in which a CPU had nothing to do and no thread that slept there waited for I/O.";
@@ -167,6 +174,9 @@ metrics! {
         CgroupDirty = "memory.file_dirty" Gauge Bytes "Their dirty pages.";
         CgroupWriteback = "memory.file_writeback" Gauge Bytes "Their pages that are being written.";
         CgroupRefaults = "memory.workingset_refault_file" Counter Bytes "Their pages of files read again soon after they were dropped: their memory is too small for what is in use.";
+        CgroupScanned = "memory.pgscan" Counter Bytes "Their pages that were looked at to reclaim them; only on cgroup v2.";
+        CgroupReclaimed = "memory.pgsteal" Counter Bytes "Their pages that were reclaimed; only on cgroup v2.";
+        CgroupRestored = "memory.workingset_restore_file" Counter Bytes "Their pages of files that came back and had been in active use when they were dropped.";
         CgroupMajorFaults = "memory.pgmajfault" Counter Count "Their page faults that had to read from a device.";
         CgroupIoSome = "io.pressure.some" Counter Nanoseconds "Time in which at least one of their tasks waited for I/O.";
         CgroupIoFull = "io.pressure.full" Counter Nanoseconds "Time in which all of their tasks that had something to do waited for I/O.";

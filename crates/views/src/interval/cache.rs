@@ -77,6 +77,28 @@ pub const FLOWS: Definition<PageCache> = Definition {
         number("written/s", "bytes/s", 0, "dirty pages written", |it, _| {
             bytes(it.written_bytes_per_s)
         }),
+        explained(
+            "pages that came into the cache and left it; >=: at least so much (--page-cache counts them)",
+            number(
+                "added/s",
+                "bytes/s",
+                0,
+                "pages that came into the page cache; with >= the least that it can have been, from the \
+                 kernel's counters of growth, reclaim and refaults (`--page-cache` counts them)",
+                |it, _| at_least(it.added_bytes_per_s, it),
+            ),
+        ),
+        explained(
+            "pages that came into the cache and left it; >=: at least so much (--page-cache counts them)",
+            number(
+                "removed/s",
+                "bytes/s",
+                0,
+                "pages that left it; with >= only those that reclaim took: what was truncated, deleted or \
+                 dropped on request is not in it (`--page-cache` counts them)",
+                |it, _| at_least(it.removed_bytes_per_s, it),
+            ),
+        ),
         number("growth/s", "bytes/s", 3, "by how much the page cache grew or shrank", |it, _| {
             signed(it.growth_bytes_per_s)
         }),
@@ -94,9 +116,14 @@ pub const FLOWS: Definition<PageCache> = Definition {
                 |it, _| bytes(it.refaulted_bytes_per_s),
             ),
         ),
-        number("majflt/s", "1/s", 1, "page faults that had to read from a device", |it, _| {
-            it.major_faults_per_s.map_or_else(|| "?".to_owned(), human::rate).into()
-        }),
+    ],
+};
+
+/// What was read for what was asked for.
+pub const READS: Definition<PageCache> = Definition {
+    title: "iowhy cache: reads",
+    sentence: "What devices read in the interval for what programs asked for, per second.",
+    columns: &[
         number(
             "filled/s",
             "bytes/s",
@@ -104,12 +131,28 @@ pub const FLOWS: Definition<PageCache> = Definition {
             "read from devices into the page cache or for it",
             |it, _| bytes(Some(it.filled_bytes_per_s)),
         ),
-        number("ahead/s", "bytes/s", 0, "the part of it that the kernel read ahead", |it, _| {
-            bytes(Some(it.read_ahead_bytes_per_s))
-        }),
         explained(
-            "bytes that read calls got for each byte read from devices; far below 1 readahead is \
-             wasted",
+            "the part of filled/s that the kernel read ahead of what was asked for",
+            number(
+                "ahead/s",
+                "bytes/s",
+                0,
+                "the part of it that the kernel read ahead",
+                |it, _| bytes(Some(it.read_ahead_bytes_per_s)),
+            ),
+        ),
+        explained(
+            "what read calls got: of the processes that had devices read",
+            number(
+                "asked/s",
+                "bytes/s",
+                1,
+                "what read calls gave to the processes that had devices read something",
+                |it, _| it.asked_bytes_per_s.map_or_else(|| "-".to_owned(), human::bytes).into(),
+            ),
+        ),
+        explained(
+            "asked/s for each byte read from devices; far below 1 readahead is wasted",
             number(
                 "yield",
                 "",
@@ -120,8 +163,16 @@ pub const FLOWS: Definition<PageCache> = Definition {
                 |it, _| it.asked_per_read.map_or_else(|| "-".to_owned(), human::rate).into(),
             ),
         ),
+        number("majflt/s", "1/s", 0, "page faults that had to read from a device", |it, _| {
+            it.major_faults_per_s.map_or_else(|| "?".to_owned(), human::rate).into()
+        }),
     ],
 };
+
+fn at_least(rate: Option<f64>, cache: &PageCache) -> Cell {
+    let mark = if cache.are_pages_counted { "" } else { ">=" };
+    rate.map_or_else(|| "?".to_owned(), |rate| format!("{mark}{}", human::bytes(rate))).into()
+}
 
 fn bytes(bytes: Option<f64>) -> Cell {
     bytes.map_or_else(|| "?".to_owned(), human::bytes).into()
@@ -141,6 +192,7 @@ fn draw(summary: &Summary, screen: &mut Screen<'_>) {
         Some(cache) => {
             screen.rows(&MEMORY, &[cache]);
             screen.rows(&FLOWS, &[cache]);
+            screen.rows(&READS, &[cache]);
         }
     }
 }

@@ -25,7 +25,8 @@ fn sampling(intervals: &Intervals, processes: bool) -> Sampling {
     let every = asked.map_or(most, Duration::from_nanos);
     // An interval that is no whole number of seconds ends between two looks.
     let is_whole = every.subsec_nanos() == 0;
-    Sampling { every: if is_whole { most } else { every }, processes }
+    let every = if is_whole { most } else { every };
+    Sampling { every, processes, ..Sampling::default() }
 }
 
 /// `iowhy stat`.
@@ -55,8 +56,9 @@ pub fn proc(args: &Proc) -> Result<(), Failure> {
 
 /// `iowhy cache`.
 pub fn cache(args: &Cache) -> Result<(), Failure> {
-    let sampling = Some(sampling(&args.intervals, true));
-    show(&args.intervals, Options { sampling, ..Options::default() }, Summarizer::new, &CACHE)
+    let sampling = Sampling { page_cache: args.page_cache, ..sampling(&args.intervals, true) };
+    let options = Options { sampling: Some(sampling), ..Options::default() };
+    show(&args.intervals, options, Summarizer::new, &CACHE)
 }
 
 /// `iowhy waits`.
