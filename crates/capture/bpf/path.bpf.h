@@ -186,4 +186,26 @@ static __always_inline bool send_call(struct wire_call *call, struct dentry *bas
 	return emit(call, size & (ROOM_BYTES - 1), COUNT_RING_FULL_CALL);
 }
 
+/*
+ * Sends an open by io_uring that worked. When it completes, the path that the program gave is gone: the
+ * file stands for it.
+ */
+static __noinline void send_uring_open(struct task_struct *task, struct file *file,
+				       struct outcome *outcome)
+{
+	struct naming naming = { .kind = USE_OPEN };
+	union room *room = room_of(ROOM_CALL);
+	struct wire_call *call;
+
+	if (!room || !file || !identify(READ(file, f_inode), &room->call.base))
+		return;
+	call = &room->call;
+	call->inode = call->base;
+	call->bytes = 0;
+	call->tgid = READ(task, tgid);
+	call->tid = READ(task, pid);
+	see_task(number_of(task), ROOM_SUBMIT);
+	send_call(call, READ(file, f_path.dentry), &naming, outcome);
+}
+
 #endif

@@ -216,10 +216,13 @@ int on_uring_complete(u64 *ctx)
 	if (!task || !file)
 		return 0;
 	slot = slot_of_file(own, file, task, ROOM_COMPLETE);
-	if (kind == USE_OPEN)
-		charge_open(slot, file, &outcome);
-	else
+	if (kind != USE_OPEN) {
 		charge(slot, kind, &outcome);
+		return 0;
+	}
+	charge_open(slot, file, &outcome);
+	if (settings.each_open)
+		send_uring_open(task, file, &outcome);
 	return 0;
 }
 
