@@ -9,6 +9,7 @@ use crate::sources;
 use crate::watching::{Sink, Until, watch};
 use iowhy_capture::live::Options;
 use iowhy_core::analysis::intervals::{Cutter, Interval, Pass};
+use iowhy_core::figures::counted;
 use iowhy_core::model::{Environment, Names};
 use iowhy_core::source::{Batch, Source};
 use iowhy_views::interval::{View, line, render};
@@ -29,7 +30,7 @@ pub fn show<P: Pass>(
     like: impl FnOnce(&Environment) -> P,
     view: &'static View<P::Figures>,
 ) -> Result<(), Failure> {
-    let given = given(args)?;
+    let given = given(args, view.name)?;
     let printer = Printer::new(args, view);
     match given.paths.is_empty() {
         true => live(args, &given, options, like, printer),
@@ -38,9 +39,10 @@ pub fn show<P: Pass>(
 }
 
 /// What the words of the command line say.
-pub fn given(args: &Intervals) -> Result<Given, Failure> {
+pub fn given(args: &Intervals, view: &str) -> Result<Given, Failure> {
     args.given().map_err(|cause| {
-        let hint = "iowhy stat, iowhy stat 1, iowhy stat 1 10, iowhy stat RECORDING 1".to_owned();
+        let ways = ["", " 1", " 1 10", " RECORDING 1"].map(|words| format!("iowhy {view}{words}"));
+        let hint = ways.join(", ");
         let message = format!("failed to read the arguments: {cause}");
         Failure { code: USAGE, ..Failure::new(message, Some(hint)) }
     })
@@ -183,6 +185,7 @@ fn recorded<P: Pass>(
 /// Says what does not stand in its own interval.
 fn tell_late(late: u64) {
     if late > 0 {
-        output::note(&format!("{late} rows came after their interval was shown: in the next one"));
+        let what = "rows came after their interval was shown, and count in the next one";
+        output::note(&counted(late, what));
     }
 }

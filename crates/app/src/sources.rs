@@ -60,7 +60,11 @@ fn nothing_there(path: &Path, cause: &std::io::Error) -> Failure {
         }
         false => format!("failed to read {shown}: {cause}"),
     };
-    Failure::new(message, Some(WHAT_IS_READ.to_owned()))
+    let hint = match shown.to_string().parse::<f64>() {
+        Ok(_) => format!("-t {shown} watches this machine for {shown} s; {WHAT_IS_READ}"),
+        Err(_) => WHAT_IS_READ.to_owned(),
+    };
+    Failure::new(message, Some(hint))
 }
 
 /// Opens a capture's streams.

@@ -36,6 +36,30 @@ pub struct HeldRow {
     pub deleted: bool,
     /// Whether it is kept in memory rather than on a device.
     pub in_memory: bool,
+    /// On a screen, further ones that differ in nothing that it shows.
+    #[serde(skip)]
+    pub further: u64,
+}
+
+impl HeldRow {
+    /// Whether `other` looks the same on a screen: programs map a nameless file of memory many times.
+    fn looks_like(&self, other: &HeldRow) -> bool {
+        let looks = |row: &HeldRow| (row.pid, row.mode, row.size, row.offset, row.deleted);
+        let is_same = looks(self) == looks(other) && self.file == other.file && self.fd == other.fd;
+        is_same && self.in_memory && other.in_memory
+    }
+}
+
+/// Rows that look the same as one.
+fn folded(rows: &[HeldRow]) -> Vec<HeldRow> {
+    let mut folded: Vec<HeldRow> = Vec::new();
+    for row in rows {
+        match folded.last_mut().filter(|last| last.looks_like(row)) {
+            Some(last) => last.further += 1,
+            None => folded.push(row.clone()),
+        }
+    }
+    folded
 }
 
 /// What is held, and what could not be seen.
@@ -93,9 +117,14 @@ pub const HELD: Definition<HeldRow> = Definition {
             legend: "",
             value: |row, style| {
                 let path = escape(&row.file, style);
+                let times = style.either("×", "x");
+                let times = match row.further {
+                    0 => String::new(),
+                    further => format!(" {times} {}", human::count(further + 1)),
+                };
                 match row.deleted {
-                    false => path.into_owned().into(),
-                    true => Cell { text: format!("{path} (deleted)"), paint: Paint::Alert },
+                    false => format!("{path}{times}").into(),
+                    true => Cell { text: format!("{path} (deleted){times}"), paint: Paint::Alert },
                 }
             },
         },
@@ -108,7 +137,7 @@ fn bytes(bytes: Option<u64>) -> Cell {
 
 /// The table, the sum of what deleted files take, and what could not be seen.
 pub fn render(holding: &Holding, style: &Style) -> String {
-    let mut lines: Vec<String> = draw(&HELD, &holding.held, style).lines().collect();
+    let mut lines: Vec<String> = draw(&HELD, &folded(&holding.held), style).lines().collect();
     lines.extend(sentences(holding).iter().flat_map(|sentence| wrap(sentence, style.columns())));
     lines.into_iter().map(|line| line + "\n").collect()
 }
@@ -130,9 +159,9 @@ fn sentences(holding: &Holding) -> Vec<String> {
     }
     if holding.refused_processes > 0 {
         sentences.push(format!(
-            "Not seen: what {} of {} processes hold, which this user may not look into.",
+            "Not seen: what {} of {} hold, which this user may not look into.",
             human::count(holding.refused_processes),
-            human::count(holding.processes),
+            human::plural(holding.processes, "process"),
         ));
     }
     sentences

@@ -81,7 +81,10 @@ fn recorded(args: &Args, only: &Only, waiters: &Filter) -> Result<Summary, Failu
 fn without(summary: &Summary) -> Failure {
     let filter = &summary.environment.filter;
     let (cause, hint) = match &summary.ledger {
-        None => ("there are no waits", "a watch has them unless it was told --no-waits"),
+        None => (
+            "there are no waits",
+            "nothing waited for storage, or it was not looked at (--no-waits)",
+        ),
         Some(_) => {
             let cause = format!("requests of others are left out ({filter})");
             let hint = "record without a filter, or with --device only".to_owned();

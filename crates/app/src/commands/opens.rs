@@ -161,5 +161,6 @@ fn row(held: Held) -> HeldRow {
         file: held.path,
         deleted: held.deleted,
         in_memory: held.in_memory,
+        further: 0,
     }
 }

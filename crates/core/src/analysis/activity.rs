@@ -44,6 +44,26 @@ pub struct ProcessActivity {
     pub blocked_share: Option<f64>,
 }
 
+impl ProcessActivity {
+    /// Counters of one file are read together, and have a value once they change: what has none beside
+    /// another that has one is zero. So is the time of who was never blocked while waits were watched.
+    fn fill(&mut self, waits: bool) {
+        let io = [
+            &mut self.read_bytes_per_s,
+            &mut self.write_bytes_per_s,
+            &mut self.cancelled_bytes_per_s,
+            &mut self.logical_read_bytes_per_s,
+            &mut self.logical_write_bytes_per_s,
+        ];
+        if io.iter().any(|counter| counter.is_some()) {
+            io.into_iter().for_each(|counter| _ = counter.get_or_insert(0.0));
+        }
+        if waits {
+            self.blocked_share.get_or_insert(0.0);
+        }
+    }
+}
+
 /// What each process did, those that moved most bytes first.
 pub fn processes(summary: &Summary) -> Vec<ProcessActivity> {
     let mut rows: BTreeMap<u32, ProcessActivity> = BTreeMap::new();
@@ -66,6 +86,7 @@ pub fn processes(summary: &Summary) -> Vec<ProcessActivity> {
         }
     }
     let mut rows: Vec<ProcessActivity> = rows.into_values().collect();
+    rows.iter_mut().for_each(|row| row.fill(summary.ledger.is_some()));
     let weight = |row: &ProcessActivity| {
         let counted = row.read_bytes_per_s.unwrap_or(0.0) + row.write_bytes_per_s.unwrap_or(0.0);
         (counted.max(row.device_bytes_per_s), row.blocked_share.unwrap_or(0.0))

@@ -2,11 +2,10 @@
 
 use super::View;
 use crate::escape::escape;
-use crate::human;
+use crate::human::{self, plural};
 use crate::style::{Paint, Style};
 use crate::table::{Align, Cell, Column, Definition, Room, explained, number};
 use crate::text::Screen;
-use crate::text::header::plural;
 use iowhy_core::analysis::Summary;
 use iowhy_core::analysis::activity::{ProcessActivity, processes};
 use iowhy_core::model::Metric;
@@ -73,7 +72,7 @@ pub const PROCESSES: Definition<ProcessActivity> = Definition {
                 "time in which its threads were blocked for storage, of the interval's length; more \
                  than 100 where several wait at once. iotop's IO and pidstat's iodelay are 0 without \
                  kernel.task_delayacct; this is not",
-                |row, _| row.blocked_share.map_or_else(|| "-".to_owned(), human::percent).into(),
+                |row, _| row.blocked_share.map_or_else(|| "?".to_owned(), human::percent).into(),
             ),
         ),
         number("dev r/s", "1/s", 2, "reads that devices completed for it", |row, _| {
@@ -100,7 +99,7 @@ pub const PROCESSES: Definition<ProcessActivity> = Definition {
             kilobytes(row.logical_write_bytes_per_s).into()
         }),
         number("majflt/s", "1/s", 5, "page faults that had to read from a device", |row, _| {
-            row.major_faults_per_s.map_or_else(|| "-".to_owned(), human::rate).into()
+            row.major_faults_per_s.map_or_else(|| "?".to_owned(), human::rate).into()
         }),
         Column {
             heading: "Command",
@@ -119,7 +118,7 @@ fn text(text: Option<&str>, style: &Style) -> Cell {
 }
 
 fn kilobytes(bytes: Option<f64>) -> String {
-    bytes.map_or_else(|| "-".to_owned(), |bytes| human::rate(bytes / 1024.0))
+    bytes.map_or_else(|| "?".to_owned(), |bytes| human::rate(bytes / 1024.0))
 }
 
 fn draw(summary: &Summary, screen: &mut Screen<'_>) {

@@ -1,9 +1,8 @@
 //! What processes did with files, whether it reached a device or not.
 
 use super::Screen;
-use super::header::plural;
 use crate::escape::escape;
-use crate::human;
+use crate::human::{self, plural};
 use crate::style::{Paint, Style};
 use crate::table::{Align, Cell, Column, Definition, Room, number};
 use iowhy_core::analysis::Summary;
@@ -47,7 +46,7 @@ pub const FILETOP: Definition<ActivityRow> = Definition {
 };
 
 const PID: Column<ActivityRow> =
-    number("PID", "", 1, "the process", |row, _| row.pid.to_string().into());
+    number("PID", "", 3, "the process", |row, _| row.pid.to_string().into());
 const COMM: Column<ActivityRow> = Column {
     align: Align::Left,
     ..number("COMM", "", 0, "the process's name", |row, style| name(row, style).into())
@@ -61,9 +60,9 @@ const WRITES: Column<ActivityRow> =
         count(row.counts.writes)
     });
 const READ: Column<ActivityRow> =
-    number("read", "bytes", 3, "bytes that the reads gave", |row, _| bytes(row.counts.read_bytes));
+    number("read", "bytes", 2, "bytes that the reads gave", |row, _| bytes(row.counts.read_bytes));
 const WRITTEN: Column<ActivityRow> =
-    number("written", "bytes", 3, "bytes that were written", |row, _| {
+    number("written", "bytes", 2, "bytes that were written", |row, _| {
         bytes(row.counts.write_bytes)
     });
 const OPENS: Column<ActivityRow> =
@@ -95,7 +94,7 @@ const LIFE: Column<ActivityRow> = number(
     },
 );
 const CALLS: Column<ActivityRow> =
-    number("calls", "calls", 2, "all calls, those that failed included", |row, _| {
+    number("calls", "calls", 4, "all calls, those that failed included", |row, _| {
         count(row.counts.calls())
     });
 const TIME: Column<ActivityRow> = Column {

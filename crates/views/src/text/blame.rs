@@ -1,9 +1,9 @@
 //! Who made whom wait: some lines of the first screen, and `iowhy blame`.
 
 use super::Screen;
-use super::header::{self, plural};
+use super::header;
 use crate::escape::escape;
-use crate::human;
+use crate::human::{self, plural};
 use crate::style::{Paint, Style};
 use crate::table::{Align, Cell, Column, Definition, Room};
 use iowhy_core::analysis::Summary;
@@ -146,7 +146,8 @@ pub(super) fn lines(summary: &Summary, screen: &mut Screen) {
 pub fn render(summary: &Summary, style: &Style) -> String {
     let mut screen = Screen::new(style);
     header::header(summary, &mut screen);
-    header::notes(summary, &mut screen);
+    header::losses(summary, &mut screen);
+    header::kept(summary, &mut screen);
     let Some(blame) = &summary.blame else { return screen.text };
     let waiters = blame.waiters.iter().take(MOST_WAITERS);
     let rows: Vec<BlameRow> = waiters.flat_map(|waiter| rows_of(waiter, style)).collect();

@@ -2,10 +2,10 @@
 //! whole of it with stacks.
 
 use super::Screen;
-use super::header::{header, losses, plural};
+use super::header::{header, losses};
 use super::waits::class;
 use crate::escape::escape;
-use crate::human;
+use crate::human::{self, plural};
 use crate::style::{Paint, Style};
 use crate::table::{Align, Column, Definition, Room, number};
 use iowhy_core::analysis::Summary;
@@ -165,7 +165,9 @@ fn nothing(summary: &Summary) -> &'static str {
             "No thread was seen to wait for a thread that waited for storage. Waits for sockets of \
              other machines and for goroutines inside a process do not show."
         }
-        None => "There are no waits in this source: it was recorded without them.",
+        None => {
+            "There are no waits in this source: nothing waited for storage, or it was not looked at."
+        }
     }
 }
 

@@ -31,7 +31,7 @@ pub fn run(args: &Stacks) -> Result<(), Failure> {
         output::note(&format!("note: {note}"));
     }
     for loss in &exported.left_out.items {
-        output::note(&format!("left out: {} {}", loss.count, loss.meaning));
+        output::note(&format!("left out: {}", loss.sentence()));
     }
     match &args.svg {
         None => output::print(&folded),
@@ -51,7 +51,7 @@ fn failed(cause: std::io::Error) -> Failure {
 
 /// The folded stacks of a watch or of a source.
 fn fold(args: &Stacks, options: Options) -> Result<(String, Exported), Failure> {
-    let given = given(&args.intervals)?;
+    let given = given(&args.intervals, STACKS.name)?;
     let filter = args.intervals.only.filter();
     let mut collapsed = Collapsed::new(args.weight.into());
     let names = if given.paths.is_empty() {
