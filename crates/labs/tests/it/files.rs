@@ -1,6 +1,7 @@
 //! What programs do with files: the counts are those of a workload that is known, whichever way the
 //! kernel is asked.
 
+use crate::chains::compiled;
 use crate::recording::Recording;
 use crate::support::{finish, iowhy, labs_program, said, trial, watch};
 use iowhy_core::analysis::files::pattern::without_numbers;
@@ -16,7 +17,7 @@ use libtest_mimic::Trial;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 const MIB: u64 = 1 << 20;
@@ -37,6 +38,7 @@ pub fn tests() -> Vec<Trial> {
         trial("files::can_be_left_out", left_out),
         trial("files::deleted_files_are_held", held),
         trial("files::each_open_is_a_line", opens),
+        trial("files::each_open_by_io_uring_is_a_line", uring_opens),
     ]
 }
 
@@ -259,6 +261,36 @@ fn held() -> Result<()> {
 }
 
 /// What a program opens while it is watched stands there with its descriptor, or with its error.
+fn uring_opens() -> Result<()> {
+    machine::need_bpf()?;
+    let scratch = Scratch::new()?;
+    let path = scratch.path().join("there");
+    std::fs::write(&path, "x").context(|| "make a file".to_owned())?;
+    let program = compiled("uring_open.c", "uring-open")?;
+    let mut command = Command::new(program);
+    command.arg(&path).stdin(Stdio::piped());
+    let mut opener = command.spawn().context(|| "start the program".to_owned())?;
+    let mut watch = iowhy(["opens", "--json", "-t", "3", "-f"])?;
+    watch.arg(scratch.path()).args(["-p", &opener.id().to_string()]);
+    let result = finish(watch);
+    drop(opener.stdin.take());
+    let ended = opener.wait().context(|| "wait for the program".to_owned())?;
+    if ended.code() == Some(77) {
+        return Err(Error::unsupported("io_uring", "sysctl kernel.io_uring_disabled=0"));
+    }
+    let result = result?;
+    assert!(ended.success() && result.status.success(), "{ended}: {}", said(&result));
+    let text = String::from_utf8_lossy(&result.stdout).into_owned();
+    let lines: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let is_right = |line: &serde_json::Value| {
+        let file = line["file"] == path.to_str().expect("UTF-8");
+        file && line["process"] == "uring-open" && line["error"].is_null() && line["fd"].is_u64()
+    };
+    assert!(!lines.is_empty() && lines.iter().all(is_right), "{}", said(&result));
+    Ok(())
+}
+
 fn opens() -> Result<()> {
     machine::need_bpf()?;
     let scratch = Scratch::new()?;
