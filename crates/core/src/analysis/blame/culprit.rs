@@ -2,6 +2,7 @@
 
 use crate::analysis::attribution::{FileKey, ProcessKey, Reason, file, owner};
 use crate::model::{Origin, Request, RequestPart};
+use rustc_hash::FxHashMap;
 
 /// A request is split over its parts by bytes, in so many units.
 pub(super) const UNITS: u64 = 16;
@@ -46,6 +47,70 @@ impl Culprit {
             origin: request.origin,
             file: file(part).map_or(Which::None, Which::File),
         }
+    }
+}
+
+/// Culprits by number, in the order of first sight: a request at a device keeps a word of them, and what
+/// is added up by culprit needs no hash.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Culprits {
+    index: FxHashMap<Culprit, u32>,
+    all: Vec<Culprit>,
+    latest: u32,
+}
+
+impl Culprits {
+    #[inline]
+    pub fn number(&mut self, culprit: Culprit) -> u32 {
+        if self.all.get(self.latest as usize) != Some(&culprit) {
+            let all = &mut self.all;
+            self.latest = *self.index.entry(culprit).or_insert_with(|| {
+                all.push(culprit);
+                all.len() as u32 - 1
+            });
+        }
+        self.latest
+    }
+
+    /// The culprit of a number that [`Culprits::number`] gave.
+    #[inline]
+    pub fn of(&self, number: u32) -> Culprit {
+        self.all.get(number as usize).copied().unwrap_or(Culprit::FURTHER)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+}
+
+/// Adds up times by culprit; of those that have any, in the order of first sight.
+#[derive(Debug)]
+pub(super) struct Sums {
+    /// The place of each culprit's sum, by its number.
+    places: Vec<u32>,
+    pub sums: Vec<(Culprit, u64)>,
+}
+
+impl Sums {
+    const NONE: u32 = u32::MAX;
+
+    pub fn new(culprits: &Culprits) -> Sums {
+        Sums { places: vec![Sums::NONE; culprits.len()], sums: Vec::new() }
+    }
+
+    /// Adds a time; answers the place of the culprit's sum.
+    #[inline]
+    pub fn add(&mut self, culprits: &Culprits, number: u32, time: u64) -> u32 {
+        let Some(place) = self.places.get_mut(number as usize) else { return Sums::NONE };
+        if *place == Sums::NONE {
+            *place = self.sums.len() as u32;
+            self.sums.push((culprits.of(number), 0));
+        }
+        if let Some((_, sum)) = self.sums.get_mut(*place as usize) {
+            *sum = sum.saturating_add(time);
+        }
+        *place
     }
 }
 

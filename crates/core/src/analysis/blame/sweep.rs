@@ -7,7 +7,7 @@
 //! So each edge costs a sort and a step, and each edge of an interval a pass over the culprits.
 
 use super::accounts::Accounts;
-use super::culprit::{Culprit, UNITS};
+use super::culprit::{Culprit, Culprits, Sums, UNITS};
 use rustc_hash::FxHashMap;
 
 /// Culprits that are told apart in one stretch with their files, and without.
@@ -34,7 +34,8 @@ pub(super) struct Service {
     pub to: u64,
     /// Of [`UNITS`].
     pub units: u16,
-    pub culprit: Culprit,
+    /// A number that [`Culprits`] gave.
+    pub culprit: u32,
 }
 
 /// A stretch of a wait.
@@ -49,36 +50,49 @@ pub(super) struct Interval {
 
 /// Charges `intervals` to those of `services`; every interval's nanoseconds are charged to somebody or
 /// to nobody.
-pub(super) fn sweep(services: &[Service], intervals: &[Interval], accounts: &mut Accounts) {
+pub(super) fn sweep(
+    services: &[Service],
+    culprits: &Culprits,
+    intervals: &[Interval],
+    accounts: &mut Accounts,
+) {
     let mut kinds: FxHashMap<(u32, Stage), usize> = FxHashMap::default();
     let mut waiters: Vec<(u32, Stage)> = Vec::new();
-    for interval in intervals {
+    let mut latest = ((u32::MAX, Stage::Queue), 0);
+    let mut place_of = |interval: &Interval| {
         let key = (interval.waiter, interval.stage);
-        kinds.entry(key).or_insert_with(|| {
-            waiters.push(key);
-            waiters.len() - 1
-        });
-    }
+        if latest.0 != key {
+            let place = *kinds.entry(key).or_insert_with(|| {
+                waiters.push(key);
+                waiters.len() - 1
+            });
+            latest = (key, place);
+        }
+        latest.1
+    };
+    let placed: Vec<(Interval, usize)> =
+        intervals.iter().map(|interval| (*interval, place_of(interval))).collect();
     let mut first = 0;
     for group in waiters.chunks(WAITERS) {
-        let own = intervals.iter().filter_map(|interval| {
-            let place = kinds.get(&(interval.waiter, interval.stage))?.checked_sub(first)?;
+        let own = placed.iter().filter_map(|(interval, place)| {
+            let place = place.checked_sub(first)?;
             (place < group.len()).then_some((*interval, place))
         });
-        pass(services, &own.collect::<Vec<_>>(), group, accounts);
+        pass(services, culprits, &own.collect::<Vec<_>>(), group, accounts);
         first += group.len();
     }
 }
 
 fn pass(
     services: &[Service],
+    culprits: &Culprits,
     intervals: &[(Interval, usize)],
     waiters: &[(u32, Stage)],
     accounts: &mut Accounts,
 ) {
     let Some(from) = intervals.iter().map(|(interval, _)| interval.from).min() else { return };
     let to = intervals.iter().map(|(interval, _)| interval.to).max().unwrap_or(from);
-    let places = Places::of(services, from, to);
+    let places = Places::of(services, culprits, from, to);
     let mut edges: Vec<Edge> = Vec::with_capacity((services.len() + intervals.len()) * 2);
     for (service, place) in services.iter().zip(&places.of_service) {
         if service.to > from && service.from < to {
@@ -112,15 +126,17 @@ struct Places {
 }
 
 impl Places {
-    fn of(services: &[Service], from: u64, to: u64) -> Places {
-        let mut found = Found::default();
+    fn of(services: &[Service], culprits: &Culprits, from: u64, to: u64) -> Places {
+        let mut sums = Sums::new(culprits);
         let of_service: Vec<u32> = services
             .iter()
             .map(|service| {
                 let time = service.to.min(to).saturating_sub(service.from.max(from));
-                found.add(service.culprit, time.saturating_mul(u64::from(service.units)))
+                let time = time.saturating_mul(u64::from(service.units));
+                sums.add(culprits, service.culprit, time)
             })
             .collect();
+        let found = Found { sums: sums.sums, ..Found::default() };
         let named = found.largest(WITH_FILES);
         let mut rest = Found::default();
         let coarser: Vec<Option<u32>> = (0..found.sums.len())

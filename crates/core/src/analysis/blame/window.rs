@@ -5,7 +5,7 @@
 //! estimate.
 
 use super::accounts::Accounts;
-use super::culprit::{self, Culprit};
+use super::culprit::{self, Culprit, Culprits, Sums};
 use super::sweep::{Interval, Service, sweep};
 use crate::analysis::waits::split::Span;
 use crate::model::{Request, RequestPart};
@@ -31,6 +31,7 @@ struct Past {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Window {
     services: Vec<Service>,
+    culprits: Culprits,
     intervals: Vec<Interval>,
     /// Until when all is settled.
     settled_ns: u64,
@@ -50,6 +51,7 @@ impl Window {
         let from = if span.issued_ns == 0 { span.queued_ns } else { span.issued_ns };
         let to = if span.completed_ns == 0 { u64::MAX } else { span.completed_ns };
         culprit::split(request, parts, |culprit, units| {
+            let culprit = self.culprits.number(culprit);
             self.services.push(Service { from, to: to.max(from), units, culprit });
         });
         self.services.len() - before
@@ -88,9 +90,10 @@ impl Window {
         // Those that wait longer are not all known yet: a live watch and its recording must agree.
         let (ended, waiting): (Vec<Interval>, Vec<Interval>) =
             self.intervals.drain(..).partition(|interval| interval.to <= until);
-        sweep(&self.services, &ended, accounts);
+        sweep(&self.services, &self.culprits, &ended, accounts);
         self.keep_past(until);
         self.services.retain(|service| service.to > until);
+        self.forget_culprits();
         self.settled_ns = until;
         for interval in waiting {
             self.wait(interval, accounts);
@@ -102,9 +105,20 @@ impl Window {
         for service in self.services.iter_mut().filter(|service| service.to == u64::MAX) {
             service.to = end_ns.max(service.from);
         }
-        sweep(&self.services, &self.intervals, accounts);
+        sweep(&self.services, &self.culprits, &self.intervals, accounts);
         self.services.clear();
         self.intervals.clear();
+    }
+
+    /// Forgets those of which nothing is kept, once they are many.
+    fn forget_culprits(&mut self) {
+        if self.culprits.len() > self.services.len() * 2 {
+            let mut culprits = Culprits::default();
+            for service in &mut self.services {
+                service.culprit = culprits.number(self.culprits.of(service.culprit));
+            }
+            self.culprits = culprits;
+        }
     }
 
     /// Keeps who was served until `until`.
@@ -112,12 +126,15 @@ impl Window {
         let from = self.settled_ns;
         let begun = self.services.iter().map(|service| service.from).min().unwrap_or(until);
         let from = from.max(begun);
-        let time = |service: &Service| {
+        let mut sums = Sums::new(&self.culprits);
+        for service in &self.services {
             let time = service.to.min(until).saturating_sub(service.from.max(from));
-            (service.culprit, time.saturating_mul(u64::from(service.units)))
-        };
-        let culprits = self.services.iter().map(time).filter(|(_, time)| *time > 0).collect();
-        let mut past = Past { from, to: until, culprits };
+            if time > 0 {
+                let time = time.saturating_mul(u64::from(service.units));
+                sums.add(&self.culprits, service.culprit, time);
+            }
+        }
+        let mut past = Past { from, to: until, culprits: sums.sums };
         past.shorten();
         self.past.push(past);
         if self.past.len() > PAST {

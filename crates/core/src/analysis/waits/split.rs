@@ -63,6 +63,21 @@ pub fn walk(start_ns: u64, woken_ns: u64, spans: &[Span], mut each: impl FnMut(D
     let clip = |time: u64| time.clamp(start_ns, woken_ns);
     let issued = |span: &Span| if span.issued_ns == 0 { span.completed_ns } else { span.issued_ns };
     let queued = |span: &Span| if span.queued_ns == 0 { issued(span) } else { span.queued_ns };
+    if let [span] = spans {
+        // Most waits wait for one request, whose edges are in order.
+        let [queued, issued, completed] = [queued(span), issued(span), span.completed_ns].map(clip);
+        if queued <= issued && issued <= completed {
+            let parts = [
+                (Doing::NotYet, start_ns, queued),
+                (Doing::Queued, queued, issued),
+                (Doing::Served, issued, completed),
+                (Doing::Nothing, completed, woken_ns),
+            ];
+            let parts = parts.into_iter().filter(|(_, from, to)| from < to);
+            parts.for_each(|(doing, from, to)| each(doing, from, to));
+            return;
+        }
+    }
     // Edge by edge: each kind is nearly in order, which a sort that keeps runs makes use of.
     let mut edges = Vec::with_capacity(spans.len() * 3);
     edges.extend(spans.iter().map(|span| (clip(queued(span)), 1, 0)));
