@@ -71,9 +71,10 @@ pub fn play(program: &Path, seconds: u64, steps: u64) -> Result<Answers> {
 }
 
 fn too_busy() -> Error {
-    let cause =
-        "the tools took too long to begin, or the load to end: this machine is too busy now";
-    Error::failed("compare the views with other tools", cause)
+    Error::unsupported(
+        "time to spare: the tools took too long to begin, or the load to end",
+        "run it while the machine is less busy, or look for longer",
+    )
 }
 
 fn gather(pid: u32, time: Duration, answers: Vec<Result<String>>) -> Result<Answers> {
