@@ -22,11 +22,11 @@ use crate::table::{Definition, Drawn, draw_together, wrap};
 use iowhy_core::analysis::Summary;
 use iowhy_core::diagnosis::Diagnosis;
 
+pub(crate) use crate::human::plural;
 pub use activity::{ACTIVITY, FILETOP};
 pub use blame::{BLAME, BlameRow, CULPRITS};
 pub use chains::{CHAINS, chains};
 pub use devices::DEVICES;
-pub(crate) use crate::human::plural;
 pub use paths::CODE_PATHS;
 pub(crate) use paths::section as code_paths;
 pub(crate) use stages::stage_place;

@@ -3,8 +3,8 @@
 //! What does not belong here: finding it (`iowhy_core::diagnosis::facts::over_time`).
 
 use super::Screen;
-use crate::human::plural;
 use super::why::readable;
+use crate::human::plural;
 use crate::style::Paint;
 use iowhy_core::diagnosis::Diagnosis;
 use iowhy_core::diagnosis::facts::over_time::{Burst, Change, Kind};
