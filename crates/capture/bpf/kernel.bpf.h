@@ -130,6 +130,7 @@ struct inode {
 	struct super_block *i_sb;
 	struct address_space *i_mapping;
 	unsigned long i_ino;
+	u32 i_rdev;
 	unsigned int i_nlink;
 	u32 i_generation;
 	struct hlist_head i_dentry;

@@ -12,10 +12,8 @@
 
 #define MAX_USES      16384
 #define FMODE_CREATED (1U << 20)
-#define S_IFMT	      0170000
 #define S_IFREG	      0100000
 #define S_IFDIR	      0040000
-#define S_IFBLK	      0060000
 
 /* File systems that hold no data: what is read there, the kernel makes up. */
 #define PROC_SUPER_MAGIC 0x9fa0

@@ -5,6 +5,9 @@
 
 #include "compat.bpf.h"
 
+#define S_IFMT	0170000
+#define S_IFBLK 0060000
+
 static __always_inline bool is_watched(u32 device)
 {
 	int i;

@@ -286,7 +286,7 @@ impl Decoder {
         if let Some(served) = served.last() {
             return Some(served.device);
         }
-        let file = (wait.inode.address != 0).then_some(wait.inode.device)?;
+        let file = (wait.inode.device != 0).then_some(wait.inode.device)?;
         self.devices.disk(file).map(|disk| names.intern(disk))
     }
 

@@ -42,6 +42,11 @@ static __always_inline void note_file(struct wire_wait *wait, struct task_struct
 	if (!file)
 		return;
 	inode = READ(file, f_inode);
+	/* Of a device itself only the device is told. */
+	if ((READ(inode, i_mode) & S_IFMT) == S_IFBLK) {
+		wait->inode.device = READ(inode, i_rdev);
+		return;
+	}
 	if (!is_on_block_device(inode) || !identify(inode, &wait->inode))
 		return;
 	see_file(number_of(inode), number_of(READ(file, f_path.dentry)), ROOM_SUBMIT);

@@ -237,28 +237,35 @@ const ELSEWHERE: &[&str] = &[
 /// Functions that only wait for buffers to be read or written, whoever calls them.
 const OF_BUFFERS: &[&str] = &["bit_wait_io", "out_of_line_wait_on_bit"];
 
+/// Why somebody waits for a page, innermost first: a page that is read or locked for a fault is a fault,
+/// one that is written for a sync a sync.
+const FOR_A_PAGE: &[(&str, WaitClass)] = &[
+    ("filemap_fault", PageFault),
+    ("do_swap_page", Swap),
+    ("__filemap_fdatawait_range", Fsync),
+    ("file_write_and_wait_range", Fsync),
+    ("filemap_write_and_wait_range", Fsync),
+    ("shrink_folio_list", Reclaim),
+    ("shrink_page_list", Reclaim),
+];
+
 /// What the stack says, its innermost function first.
 pub fn verdict<'a>(frames: impl IntoIterator<Item = &'a str>) -> Verdict {
     let mut frames = frames.into_iter();
     let verdict = innermost(&mut frames);
-    if !matches!(verdict, Verdict::Storage(PageRead | PageLock)) {
-        return verdict;
-    }
-    // A page that is read or locked for a fault is a fault, and one that comes from swap is swap.
-    let outer = frames.find_map(|frame| match frame {
-        "filemap_fault" => Some(PageFault),
-        "do_swap_page" => Some(Swap),
-        _ => None,
+    let Verdict::Storage(PageRead | PageLock) = verdict else { return verdict };
+    let reason = frames.find_map(|frame| {
+        let name = name_of(frame);
+        FOR_A_PAGE.iter().find(|(function, _)| *function == name).map(|(_, class)| *class)
     });
-    outer.map_or(verdict, Verdict::Storage)
+    reason.map_or(verdict, Verdict::Storage)
 }
 
 /// What the innermost function that is known says; `frames` are taken up to it.
 fn innermost<'a>(frames: &mut impl Iterator<Item = &'a str>) -> Verdict {
     let mut otherwise = Verdict::Unknown;
     for frame in frames {
-        // The compiler's clones of a function have a suffix.
-        let name = frame.split('.').next().unwrap_or(frame);
+        let name = name_of(frame);
         for (class, functions) in FUNCTIONS {
             if functions.iter().any(|function| stands_for(function, name)) {
                 return Verdict::Storage(*class);
@@ -272,6 +279,11 @@ fn innermost<'a>(frames: &mut impl Iterator<Item = &'a str>) -> Verdict {
         }
     }
     otherwise
+}
+
+/// The function; the compiler's clones of one have a suffix.
+fn name_of(frame: &str) -> &str {
+    frame.split('.').next().unwrap_or(frame)
 }
 
 fn stands_for(function: &str, name: &str) -> bool {
@@ -300,8 +312,12 @@ mod tests {
 
     #[test]
     fn the_innermost_known_function_decides() {
-        let fsync = ["schedule", "io_schedule", "folio_wait_bit_common", "folio_wait_writeback"];
-        assert_eq!(verdict(fsync), Verdict::Storage(PageLock));
+        let page = ["schedule", "io_schedule", "folio_wait_bit_common", "folio_wait_writeback"];
+        assert_eq!(verdict(page), Verdict::Storage(PageLock));
+        let synced = page.into_iter().chain(["__filemap_fdatawait_range", "ext4_sync_file"]);
+        assert_eq!(verdict(synced), Verdict::Storage(Fsync));
+        let swapped = ["folio_wait_bit_common", "__folio_lock_or_retry", "do_swap_page"];
+        assert_eq!(verdict(swapped), Verdict::Storage(Swap));
         let throttled = ["schedule_timeout", "balance_dirty_pages", "ext4_buffered_write_iter"];
         assert_eq!(verdict(throttled), Verdict::Storage(DirtyThrottle));
         let fault = ["io_schedule", "filemap_read_folio", "filemap_fault", "do_read_fault"];
