@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: help demo test test-static test-kernels kernels-page lint bench-capture bench-blktrace bench-locate bench-views bench-peers lab-matrix deps
+.PHONY: help demo test test-static test-kernels kernels-page lint bench-capture bench-blktrace bench-locate bench-views bench-peers bench-waits lab-matrix deps
 
 # The compiler for BPF. Debian 12 has it; crates/capture asks for it by this variable.
 export CLANG ?= clang-16
@@ -62,6 +62,11 @@ bench-peers: ## Compare blktrace and libbpf-tools with iowhy in guests; writes d
 	@scripts/install-deps build test bench vm
 	cargo build --release --package iowhy --package iowhy-labs
 	$(TARGET)/release/iowhy-labs bench-peers
+
+bench-waits: ## Make each wait class happen, here and in a guest; writes docs/waits.md
+	@scripts/install-deps build test vm
+	cargo build --release --package iowhy --package iowhy-labs
+	$(TARGET)/release/iowhy-labs bench-waits
 
 lab-matrix: ## Run every lab, and write what iowhy found into docs/diagnosis.md
 	@scripts/install-deps build test bench

@@ -159,6 +159,8 @@ pub struct Report {
     pub read: Direction,
     /// What was written.
     pub write: Direction,
+    /// What was synced (`fsync`, `fdatasync` …).
+    pub sync: Direction,
     /// User CPU time, percent of one CPU.
     pub usr_cpu: f64,
     /// System CPU time, percent of one CPU.
@@ -197,6 +199,14 @@ pub struct Latency {
 }
 
 impl Report {
+    /// What its threads waited by fio's own clock, all together: reads, writes and syncs from
+    /// submission to completion, nanoseconds.
+    pub fn waited_ns(&self) -> u64 {
+        // A sync has no submission of its own.
+        let times = [&self.read.clat_ns, &self.write.clat_ns, &self.sync.lat_ns];
+        times.iter().map(|time| (time.mean * time.count as f64) as u64).sum()
+    }
+
     /// Reads the figures that [`Job::command`] leaves in `path`.
     pub fn read(path: &Path) -> Result<Report> {
         #[derive(Deserialize)]

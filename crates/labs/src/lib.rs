@@ -17,6 +17,7 @@
 //! | [`page`] | the parts of docs/ that labs write |
 //! | [`demo`] | `cargo lab demo` |
 //! | [`located`] | `iowhy locate` beside debugfs |
+//! | [`classes`] | `cargo lab classes`: each wait class made to happen |
 //! | [`labs`] | `cargo lab run`, `cargo lab matrix`: scenarios with a known cause |
 //! | [`kernels`] | what each kernel gives, as `iowhy check` says it in a guest; docs/kernels.md |
 //! | [`iowhy`] | the built binary that the labs drive |
@@ -31,6 +32,7 @@ pub mod bench_blktrace;
 pub mod bench_peers;
 pub mod bench_views;
 pub mod captures;
+pub mod classes;
 pub mod command;
 pub mod demo;
 pub mod devices;

@@ -11,6 +11,7 @@ use iowhy_labs::workload::Workload;
 use iowhy_labs::{
     Result, bench, bench_blktrace, bench_peers, bench_views, demo, kernels, labs, vm,
 };
+use iowhy_labs::{Result, bench, bench_blktrace, bench_views, classes, demo, labs, vm};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -41,6 +42,8 @@ enum Command {
     /// The part of it that runs in a guest.
     #[command(hide = true)]
     PeersInside,
+    /// Makes each wait class happen, and compares what iowhy says.
+    BenchWaits(classes::table::Settings),
     /// Runs a command in a guest with another kernel.
     Vm(vm::command::Settings),
     /// Asks each kernel in a guest what it gives, and writes docs/kernels.md.
@@ -84,6 +87,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::BenchViews(settings) => bench_views::run(settings, &mut say).map(done),
         Command::BenchPeers(settings) => bench_peers::run(settings, &mut say).map(done),
         Command::PeersInside => bench_peers::inside(&mut say).map(done),
+        Command::BenchWaits(settings) => classes::table::run(settings, &mut say).map(done),
         Command::Vm(settings) => vm::command::run(settings, &mut say),
         Command::KernelsPage(settings) => kernels::run(settings, &mut say).map(done),
         Command::Run(settings) => labs::run::run(settings, &mut say).map(done),

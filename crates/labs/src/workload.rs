@@ -61,6 +61,13 @@ pub enum Workload {
         /// How many files.
         files: u64,
     },
+    /// Asks about every file below a folder, and notes how long its calls took.
+    Scan {
+        /// The folder.
+        folder: PathBuf,
+        /// The file for the time, nanoseconds.
+        clock: PathBuf,
+    },
     /// Reads a whole file, buffered, in reads of one page.
     Read {
         /// The file.
@@ -94,6 +101,7 @@ impl Workload {
             Workload::Storm { folder, files } => storm(folder, *files),
             Workload::DirectRead { file, pages } => direct_read(file, *pages),
             Workload::Touch { folder, files } => touch(folder, *files),
+            Workload::Scan { folder, clock } => scan(folder, clock),
             Workload::Read { file } => read(file),
             Workload::Locked { file, seconds } => locked(file, *seconds),
             Workload::Steps { folder, steps } => steps::run(folder, *steps),
@@ -120,6 +128,7 @@ impl Workload {
             Workload::Touch { folder, files } => {
                 command.arg("touch").arg(folder).arg(files.to_string())
             }
+            Workload::Scan { folder, clock } => command.arg("scan").arg(folder).arg(clock),
             Workload::Read { file } => command.arg("read").arg(file),
             Workload::Locked { file, seconds } => {
                 command.arg("locked").arg(file).arg(seconds.to_string())
@@ -324,6 +333,28 @@ fn locked(path: &Path, seconds: u64) -> Result<()> {
             .context(|| "start a thread".to_owned())?;
         writer.join().unwrap_or(Ok(()))
     })
+}
+
+/// Only what asks the file system is timed, as fio times its calls.
+fn scan(folder: &Path, clock: &Path) -> Result<()> {
+    let (mut folders, mut spent) = (vec![folder.to_owned()], Duration::ZERO);
+    while let Some(folder) = folders.pop() {
+        let action = || format!("list {}", folder.display());
+        let begun = Instant::now();
+        let entries: Vec<PathBuf> =
+            fs::read_dir(&folder).context(action)?.flatten().map(|entry| entry.path()).collect();
+        spent += begun.elapsed();
+        for path in entries {
+            let begun = Instant::now();
+            let about =
+                fs::symlink_metadata(&path).context(|| format!("look at {}", path.display()))?;
+            spent += begun.elapsed();
+            if about.is_dir() {
+                folders.push(path);
+            }
+        }
+    }
+    fs::write(clock, spent.as_nanos().to_string()).context(|| format!("write {}", clock.display()))
 }
 
 fn read(path: &Path) -> Result<()> {

@@ -9,6 +9,7 @@ use crate::stacked;
 use crate::support::labs_program;
 use iowhy_core::model::{Operation, Request};
 use iowhy_labs::Result;
+use iowhy_labs::classes::guest_loads;
 use iowhy_labs::error::Context;
 use iowhy_labs::kernels::{CHECK, Claims, MODULES};
 use iowhy_labs::vm::{Disk, Guest, Kernel, Limits, Outcome};
@@ -144,6 +145,7 @@ fn root_tests(kernel: Kernel) -> Result<()> {
     for disk in stacked::disks() {
         guest = guest.disk(disk);
     }
+    guest = guest.disk(guest_loads::disk());
     let outcome = guest.disk(Disk::memory("nvme", guests::DISK_BYTES).nvme()).run(&script)?;
     let guest = guest.disk(Disk::memory("nvme", guests::DISK_BYTES).nvme());
     let outcome = guest.run_saying(&script, &mut eprint_line)?;

@@ -1,0 +1,240 @@
+//! One run of one load: what the recording has of its threads' waits, and the program's own clock.
+//!
+//! The recording is read as any other program would read it: by the names of its columns.
+
+use super::{Clock, Load, OwnClock, Scene};
+use crate::error::Context;
+use crate::fio::Report;
+use crate::labs::stage::Stage;
+use crate::{Error, Result, command, iowhy};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::{Field, Row};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// The largest share of blocked time that may be unknown.
+const MOST_UNKNOWN: f64 = 0.05;
+/// How far blocked time and the program's own clock may be apart.
+const MOST_APART: f64 = 0.02;
+/// How often a load is run until all is as it must be.
+const ROUNDS: u32 = 4;
+/// Parts of waits that have columns of their own.
+const PARTS: [(&str, &str); 3] =
+    [("device", "device_ns"), ("queue", "queue_ns"), ("run_queue", "run_queue_ns")];
+
+/// What came out of one run.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Measured {
+    /// The load.
+    pub load: String,
+    /// The kernel on which it ran.
+    pub kernel: String,
+    /// Blocked time of its threads, nanoseconds.
+    pub blocked_ns: u64,
+    /// Of it, waiting for a CPU, nanoseconds.
+    pub run_queue_ns: u64,
+    /// Of it, in the classes that were made to happen, nanoseconds.
+    pub made_ns: u64,
+    /// Of it, unknown, nanoseconds.
+    pub unknown_ns: u64,
+    /// What the program's own clock says, nanoseconds.
+    pub own_clock_ns: Option<u64>,
+    /// All of it by class, nanoseconds, as the ledger has it.
+    pub ledger: BTreeMap<String, u64>,
+    /// How many waits.
+    pub waits: u64,
+}
+
+impl Measured {
+    /// The share of the time asleep in the classes that were made to happen, 0 to 1.
+    pub fn made_share(&self) -> f64 {
+        share(self.made_ns, self.blocked_ns - self.run_queue_ns)
+    }
+
+    /// The share of blocked time that is unknown, 0 to 1.
+    pub fn unknown_share(&self) -> f64 {
+        share(self.unknown_ns, self.blocked_ns)
+    }
+
+    /// How much more than by the program's own clock it was blocked, as a share of that.
+    pub fn apart(&self) -> Option<f64> {
+        let clock = self.own_clock_ns.filter(|clock| *clock > 0)? as f64;
+        Some((self.blocked_ns as f64 - clock) / clock)
+    }
+
+    /// What is not as it must be.
+    pub fn problems(&self, load: &Load) -> Vec<String> {
+        let mut problems = Vec::new();
+        if self.blocked_ns == 0 {
+            problems.push("nobody waited".to_owned());
+        }
+        if self.unknown_share() > MOST_UNKNOWN {
+            problems.push(format!("{:.1} % is unknown", self.unknown_share() * 100.0));
+        }
+        if self.made_share() < load.least {
+            let classes = load.classes.join(" or ");
+            problems.push(format!("{:.1} % is {classes}", self.made_share() * 100.0));
+        }
+        match (load.clock, self.apart()) {
+            (Clock::Shown(_), _) => (),
+            (Clock::Agrees, None) => problems.push("its own clock says nothing".to_owned()),
+            (Clock::Agrees, Some(apart)) if apart.abs() > MOST_APART => {
+                problems.push(format!("blocked {:+.1} % of its own clock", apart * 100.0));
+            }
+            (Clock::Agrees, Some(_)) => (),
+        }
+        problems
+    }
+}
+
+fn share(part: u64, whole: u64) -> f64 {
+    part as f64 / whole.max(1) as f64
+}
+
+/// Runs a load while iowhy watches, once more where something is not as it must be: what a busy machine
+/// takes from a thread while it runs is in the program's clock and in no wait. The last run is the answer.
+pub fn measure(load: &Load) -> Result<Measured> {
+    let mut measured = measure_once(load)?;
+    for _ in 1..ROUNDS {
+        if measured.problems(load).is_empty() {
+            break;
+        }
+        measured = measure_once(load)?;
+    }
+    Ok(measured)
+}
+
+fn measure_once(load: &Load) -> Result<Measured> {
+    let mut stage = Stage::new(1, 0)?;
+    let scene = (load.build)(&mut stage)?;
+    let recording = stage.scratch.fresh("recording");
+    watch(&stage.watched, &recording, &scene.command)?;
+    let mut measured = waits_of(&recording, scene.process, load.classes)?;
+    measured.load = load.name.to_owned();
+    measured.kernel = kernel();
+    measured.own_clock_ns = own_clock(&scene)?;
+    Ok(measured)
+}
+
+/// The running kernel's version, the distribution's part left out.
+fn kernel() -> String {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    release.trim().split(['-', '+']).next().unwrap_or_default().to_owned()
+}
+
+/// Watches the device, or everything where it has no name, while `program` runs.
+fn watch(device: &str, recording: &Path, program: &Command) -> Result<()> {
+    let mut record = Command::new(iowhy::binary()?);
+    record.arg("record");
+    if !device.is_empty() {
+        record.args(["-d", device]);
+    }
+    record.arg("-o").arg(recording).arg("--").arg(program.get_program()).args(program.get_args());
+    record.stdin(Stdio::null()).stdout(Stdio::null());
+    command::output_of(record).map(drop)
+}
+
+fn own_clock(scene: &Scene) -> Result<Option<u64>> {
+    match &scene.measured {
+        OwnClock::None => Ok(None),
+        OwnClock::Fio(report) => Report::read(report).map(|report| Some(report.waited_ns())),
+        OwnClock::File(path) => {
+            let text = fs::read_to_string(path).context(|| format!("read {}", path.display()))?;
+            let number = text.trim().parse().context(|| format!("read {}", path.display()))?;
+            Ok(Some(number))
+        }
+    }
+}
+
+fn waits_of(recording: &Path, process: &str, classes: &[&str]) -> Result<Measured> {
+    let mut measured = Measured::default();
+    let folder = recording.join("waits");
+    for segment in fs::read_dir(&folder).into_iter().flatten().flatten() {
+        let path = segment.path();
+        let action = || format!("read {}", path.display());
+        let reader = SerializedFileReader::new(File::open(&path).context(action)?);
+        for row in reader.context(action)?.get_row_iter(None).context(action)? {
+            let row = row.context(action)?;
+            if text(&row, "process") == Some(process) {
+                measured.add(&row, classes).ok_or_else(|| {
+                    Error::failed(action(), "a column of the contract is not there")
+                })?;
+            }
+        }
+    }
+    Ok(measured)
+}
+
+impl Measured {
+    /// Adds a row of the table `waits`; `None` where it lacks a column.
+    fn add(&mut self, row: &Row, classes: &[&str]) -> Option<()> {
+        let class = text(row, "class")?;
+        let whole = number(row, "duration_ns")?;
+        let mut rest = whole;
+        self.waits += 1;
+        self.blocked_ns += whole;
+        for (part, column) in PARTS {
+            let time = number(row, column)?;
+            rest = rest.checked_sub(time)?;
+            *self.ledger.entry(part.to_owned()).or_default() += time;
+            // A wait of the class that was made is of it whatever its requests did meanwhile.
+            if part == "run_queue" {
+                self.run_queue_ns += time;
+            } else if classes.contains(&class) || classes.contains(&part) {
+                self.made_ns += time;
+            }
+        }
+        *self.ledger.entry(class.to_owned()).or_default() += rest;
+        self.made_ns += if classes.contains(&class) { rest } else { 0 };
+        self.unknown_ns += if class == "unknown" { rest } else { 0 };
+        Some(())
+    }
+}
+
+fn field<'a>(row: &'a Row, column: &str) -> Option<&'a Field> {
+    row.get_column_iter().find(|(name, _)| *name == column).map(|(_, field)| field)
+}
+
+fn text<'a>(row: &'a Row, column: &str) -> Option<&'a str> {
+    match field(row, column)? {
+        Field::Str(text) => Some(text),
+        _ => None,
+    }
+}
+
+fn number(row: &Row, column: &str) -> Option<u64> {
+    match *field(row, column)? {
+        Field::ULong(number) => Some(number),
+        Field::Long(number) => u64::try_from(number).ok(),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::classes::loads::LOADS;
+
+    fn measured() -> Measured {
+        Measured {
+            blocked_ns: 1_000,
+            run_queue_ns: 100,
+            made_ns: 880,
+            unknown_ns: 20,
+            own_clock_ns: Some(1_010),
+            ..Measured::default()
+        }
+    }
+
+    #[test]
+    fn what_is_not_as_it_must_be_is_said() {
+        let load = Load { least: 0.95, clock: Clock::Agrees, ..LOADS[0] };
+        assert_eq!(measured().problems(&load), Vec::<String>::new());
+        let bad = Measured { unknown_ns: 60, made_ns: 500, own_clock_ns: Some(900), ..measured() };
+        assert_eq!(bad.problems(&load).len(), 3);
+        assert_eq!(Measured::default().problems(&load).len(), 3);
+    }
+}

@@ -1,0 +1,87 @@
+//! Loads whose threads are made to wait in one way, and what iowhy says of them: the class, what stays
+//! unknown, and the blocked time beside the program's own clock.
+//!
+//! | where | what lives there |
+//! |---|---|
+//! | [`loads`] | the loads that this machine can run: nothing outside their devices changes |
+//! | [`guest_loads`] | those that change the whole machine, for guests |
+//! | [`measure`] | one run: a recording, and the program's own clock |
+//! | [`table`] | `cargo lab classes`: all of them, and the table of docs/waits.md |
+//!
+//! What does not belong here: how a wait gets its class (crate `iowhy-core`), and what causes are named
+//! (the labs).
+
+pub mod guest_loads;
+pub mod loads;
+pub mod measure;
+pub mod table;
+
+use crate::Result;
+use crate::labs::stage::Stage;
+pub use measure::{Measured, measure};
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Where a load can run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// This machine.
+    Host,
+    /// A guest: settings of the whole machine, or devices that only it has.
+    Guest,
+}
+
+/// What the program's own clock says of its waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Clock {
+    /// It waits for one I/O at a time: blocked time must agree with it.
+    Agrees,
+    /// It is shown only, for the stated reason.
+    Shown(&'static str),
+}
+
+/// One load.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// Its name.
+    pub name: &'static str,
+    /// What its threads do, for the table.
+    pub what: &'static str,
+    /// Where it can run.
+    pub place: Place,
+    /// The classes that it makes happen, as the recording names them.
+    pub classes: &'static [&'static str],
+    /// The least share of the time asleep that must be in them, 0 to 1.
+    pub least: f64,
+    /// Whether blocked time must agree with the program's own clock.
+    pub clock: Clock,
+    /// Makes its devices and the program.
+    pub build: fn(&mut Stage) -> Result<Scene>,
+}
+
+/// What is run and watched.
+#[derive(Debug)]
+pub struct Scene {
+    /// The program.
+    pub command: Command,
+    /// The name that its processes have.
+    pub process: &'static str,
+    /// Where it leaves what it measured itself.
+    pub measured: OwnClock,
+}
+
+/// Where a program leaves what it measured itself.
+#[derive(Clone, Debug)]
+pub enum OwnClock {
+    /// fio's JSON.
+    Fio(PathBuf),
+    /// A file with one number: nanoseconds in its calls.
+    File(PathBuf),
+    /// It measures nothing.
+    None,
+}
+
+/// Every load.
+pub fn all() -> impl Iterator<Item = &'static Load> {
+    loads::LOADS.iter().chain(guest_loads::LOADS)
+}

@@ -1,0 +1,146 @@
+//! `make bench-waits`: every load, here and in a guest, and the table of docs/waits.md.
+
+use super::{Clock, Load, Measured, Place, all, guest_loads, measure};
+use crate::bench::machine_lines;
+use crate::error::Context;
+use crate::vm::{Guest, Kernel};
+use crate::{Error, Result, machine, page};
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long a guest may take for all of its loads.
+const PATIENCE: Duration = Duration::from_secs(900);
+/// What loads in a guest leave.
+const LEFT: &str = "measured.json";
+
+/// Which loads, and where.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Settings {
+    /// The loads; all of them unless named
+    pub names: Vec<String>,
+    /// The guest's kernel; "none" leaves its loads out
+    #[arg(long, default_value = "6.12")]
+    pub guest: String,
+    /// Runs what is for guests here, and leaves what was measured in this file
+    #[arg(long, hide = true)]
+    pub inside: Option<PathBuf>,
+    /// The page whose marked part is replaced by the result.
+    #[arg(long, default_value = "docs/waits.md")]
+    pub page: PathBuf,
+    /// Only print the result.
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// Runs the loads, says what came out, and writes it into the page.
+pub fn run(settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<()> {
+    if let Some(path) = &settings.inside {
+        let measured = here(settings, Place::Guest, say)?;
+        let text = serde_json::to_string(&measured).context(|| "write figures".to_owned())?;
+        return fs::write(path, text).context(|| format!("write {}", path.display()));
+    }
+    let load = machine::load_average();
+    let mut measured = here(settings, Place::Host, say)?;
+    let for_guest = chosen(settings, Place::Guest).next().is_some();
+    if settings.guest != "none" && for_guest {
+        measured.extend(in_guest(settings, say)?);
+    }
+    let mut part = String::new();
+    write(&mut part, &load, &measured).context(|| "write the table".to_owned())?;
+    say(&part);
+    if settings.dry_run { Ok(()) } else { page::replace(&settings.page, "bench-waits", &part) }
+}
+
+fn chosen(settings: &Settings, place: Place) -> impl Iterator<Item = &'static Load> {
+    let names = settings.names.clone();
+    let is_named = move |load: &&Load| names.is_empty() || names.iter().any(|it| it == load.name);
+    all().filter(move |load| load.place == place).filter(is_named)
+}
+
+/// Runs the loads of a place. One that cannot run here is left out, which is said.
+fn here(settings: &Settings, place: Place, say: &mut dyn FnMut(&str)) -> Result<Vec<Measured>> {
+    let mut found = Vec::new();
+    for load in chosen(settings, place) {
+        match measure(load) {
+            Ok(measured) => {
+                say(&format!("{}: {:?} {:?}", load.name, measured.problems(load), measured.ledger));
+                found.push(measured);
+            }
+            Err(error @ (Error::Missing { .. } | Error::Unsupported { .. })) => {
+                say(&format!("{}: {error}", load.name));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(found)
+}
+
+fn in_guest(settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<Vec<Measured>> {
+    let kernel = Kernel::fetch(&settings.guest, say)?;
+    let own = std::env::current_exe().context(|| "find this program".to_owned())?;
+    let guest = Guest::new(kernel)
+        .disk(guest_loads::disk())
+        .patience(PATIENCE)
+        .file("/usr/bin/iowhy-labs", own);
+    let names: Vec<&str> = chosen(settings, Place::Guest).map(|load| load.name).collect();
+    let script = format!("iowhy-labs bench-waits --inside /out/{LEFT} {}", names.join(" "));
+    let outcome = guest.run_saying(&script, say)?;
+    if outcome.status != 0 {
+        return Err(Error::failed("run loads in a guest", outcome.said.clone()));
+    }
+    read(&outcome.out().join(LEFT))
+}
+
+/// What loads left in a guest.
+pub fn read(path: &Path) -> Result<Vec<Measured>> {
+    let text = fs::read_to_string(path).context(|| format!("read {}", path.display()))?;
+    serde_json::from_str(&text).context(|| format!("read {}", path.display()))
+}
+
+fn write(part: &mut String, busy: &str, measured: &[Measured]) -> std::fmt::Result {
+    let machine = machine_lines().join("; ");
+    writeln!(
+        part,
+        "{machine}; load average {busy} before. Devices are slow loop devices or a guest's disk, so that \
+         waits are long beside the CPU time of a call. `in it` is the share of the time asleep in that \
+         class, with what its requests did meanwhile; `clock` is what the program itself measured around \
+         its calls (fio's total completion latency).\n"
+    )?;
+    writeln!(
+        part,
+        "| load | made to happen | in it | unknown | blocked | clock | apart | Linux |"
+    )?;
+    writeln!(part, "|---|---|--:|--:|--:|--:|--:|---|")?;
+    for load in all() {
+        let Some(found) = measured.iter().find(|it| it.load == load.name) else {
+            writeln!(part, "| {} | {} | not run | | | | | |", load.what, made(load))?;
+            continue;
+        };
+        let seconds = |ns: u64| format!("{:.2} s", ns as f64 / 1e9);
+        let (clock, apart) = match (load.clock, found.own_clock_ns, found.apart()) {
+            (Clock::Agrees, Some(clock), Some(apart)) => {
+                (seconds(clock), format!("{:+.1} %", apart * 100.0))
+            }
+            (Clock::Shown(why), ..) => (why.to_owned(), String::new()),
+            _ => Default::default(),
+        };
+        writeln!(
+            part,
+            "| {} | {} | {:.1} % | {:.1} % | {} | {clock} | {apart} | {} |",
+            load.what,
+            made(load),
+            found.made_share() * 100.0,
+            found.unknown_share() * 100.0,
+            seconds(found.blocked_ns),
+            found.kernel,
+        )?;
+    }
+    Ok(())
+}
+
+fn made(load: &Load) -> String {
+    let words = load.classes.iter().map(|class| format!("`{class}`"));
+    words.collect::<Vec<_>>().join(", ")
+}
