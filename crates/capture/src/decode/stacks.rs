@@ -10,7 +10,9 @@ use iowhy_core::source::Batch;
 use rustc_hash::FxHashMap;
 use zerocopy::FromBytes;
 
-/// Distinct stacks kept; one beyond them is counted and its requests stay without.
+/// Distinct stacks kept of the kernel, and as many of programs: a program that never takes the same way
+/// twice leaves room for what says why threads wait. One beyond them is counted, and its requests stay
+/// without.
 const MOST_STACKS: usize = 20_000;
 /// Samples whose requests have not come yet.
 const MOST_PENDING: usize = 65_536;
@@ -28,7 +30,10 @@ pub struct Sampled {
 pub struct Stacks {
     symbolizer: Symbolizer,
     perf_maps: PerfMaps,
+    /// By process; the kernel's by 0.
     known: FxHashMap<(u32, Box<[u64]>), u64>,
+    /// How many of these are the kernel's.
+    kernel: usize,
     named: FxHashMap<(bool, Vec<Name>), u64>,
     pending: FxHashMap<u32, Sampled>,
     refused: u64,
@@ -47,6 +52,7 @@ impl Stacks {
             symbolizer: Symbolizer::new(),
             perf_maps: PerfMaps::default(),
             known: FxHashMap::default(),
+            kernel: 0,
             named: FxHashMap::default(),
             pending: FxHashMap::default(),
             refused: 0,
@@ -125,10 +131,13 @@ impl Stacks {
         if let Some(id) = self.known.get(&key) {
             return Some(*id);
         }
-        if self.known.len() >= MOST_STACKS {
+        let of_programs = self.known.len() - self.kernel;
+        let kept = if process.is_none() { self.kernel } else { of_programs };
+        if kept >= MOST_STACKS {
             self.refused += 1;
             return None;
         }
+        self.kernel += usize::from(process.is_none());
         let (texts, reason) = self.name(process, frames, names);
         let content = (process.is_some(), texts);
         let next = self.named.len() as u64 + 1;

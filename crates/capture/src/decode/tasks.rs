@@ -7,7 +7,15 @@ use crate::wire;
 use iowhy_core::model::{Name, Names, Process};
 use iowhy_core::source::Batch;
 use rustc_hash::FxHashMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
 use zerocopy::FromBytes;
+
+/// Threads kept before those that have ended are forgotten. More than that stay only while they live.
+const MOST_TASKS: usize = 65_536;
+/// How long one that has ended is kept at least: its last calls are told a second later, and names a
+/// few seconds after that where the machine is busy.
+const KEPT: Duration = Duration::from_secs(15);
 
 /// What is known of a thread.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +30,8 @@ pub struct Task {
     pub cgroup: Option<Name>,
     /// The container or systemd unit derived from it.
     pub container: Option<Name>,
+    /// When it was told.
+    told: Instant,
 }
 
 /// Threads by number, and processes by the number of their first thread.
@@ -32,6 +42,8 @@ pub struct Tasks {
     users: Users,
     boottime_offset_ns: i64,
     arguments: bool,
+    /// How many threads there may be until those that ended are looked for.
+    most: usize,
 }
 
 impl Tasks {
@@ -43,6 +55,7 @@ impl Tasks {
             users: Users::read(),
             boottime_offset_ns: crate::host::system::boottime_offset_ns(),
             arguments,
+            most: MOST_TASKS,
         }
     }
 
@@ -64,7 +77,9 @@ impl Tasks {
             parent: task.parent,
             cgroup: cgroup.map(|cgroup| cgroup.path),
             container: cgroup.and_then(|cgroup| cgroup.container),
+            told: Instant::now(),
         };
+        self.make_room();
         self.threads.insert(task.tid, known);
         self.processes.insert(task.tgid, known);
         batch.processes.push(Process {
@@ -81,6 +96,17 @@ impl Tasks {
             container: known.container,
         });
         Some(())
+    }
+
+    /// Forgets threads and processes that ended a while ago, where there are many.
+    fn make_room(&mut self) {
+        if self.threads.len() < self.most {
+            return;
+        }
+        forget_ended(&mut self.threads, is_alive);
+        forget_ended(&mut self.processes, is_alive);
+        // Looking at each costs: not again before as many have come.
+        self.most = (self.threads.len() * 2).max(MOST_TASKS);
     }
 
     fn arguments_of(&self, pid: u32, names: &mut Names) -> Option<Name> {
@@ -103,9 +129,42 @@ impl Tasks {
     }
 }
 
+fn forget_ended(tasks: &mut FxHashMap<u32, Task>, is_alive: impl Fn(u32) -> bool) {
+    tasks.retain(|number, task| task.told.elapsed() < KEPT || is_alive(*number));
+}
+
+fn is_alive(number: u32) -> bool {
+    // Threads are there by their number too, although they are not listed.
+    Path::new("/proc").join(number.to_string()).exists()
+}
+
 /// A name of fixed room, ended by a NUL where it is shorter.
 pub(crate) fn text_of(bytes: &[std::ffi::c_char]) -> String {
     let bytes: Vec<u8> =
         bytes.iter().map(|byte| *byte as u8).take_while(|byte| *byte != 0).collect();
     String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ended_long_ago_is_forgotten() {
+        let told = |seconds| Instant::now().checked_sub(Duration::from_secs(seconds));
+        let task = |seconds| Task {
+            process: Name::EMPTY,
+            thread: Name::EMPTY,
+            parent: 1,
+            cgroup: None,
+            container: None,
+            told: told(seconds).unwrap(),
+        };
+        let mut tasks: FxHashMap<u32, Task> =
+            [(10, task(60)), (11, task(60)), (12, task(1))].into_iter().collect();
+        forget_ended(&mut tasks, |number| number == 11);
+        let mut left: Vec<u32> = tasks.into_keys().collect();
+        left.sort_unstable();
+        assert_eq!(left, [11, 12]);
+    }
 }

@@ -101,6 +101,9 @@ pub struct Names {
 impl Names {
     /// Texts kept before new ones are refused. A path of 100 bytes costs about 300 with its index.
     pub const MAX_BYTES: usize = 24 << 20;
+    /// The last quarter is for texts of so many bytes: very many long paths leave room for processes,
+    /// functions and cgroups.
+    const SHORT: usize = 64;
     const REFUSED: &'static str = "(more names than iowhy keeps)";
 
     /// A table that holds only the reserved words.
@@ -118,7 +121,8 @@ impl Names {
         if let Some(name) = self.index.get(text) {
             return *name;
         }
-        if self.bytes + text.len() > Self::MAX_BYTES {
+        let most = if text.len() > Self::SHORT { Self::MAX_BYTES / 4 * 3 } else { Self::MAX_BYTES };
+        if self.bytes + text.len() > most {
             self.refused += 1;
             return self
                 .index
