@@ -120,6 +120,7 @@ impl Live {
             .files
             .then(|| Tables::begin(&session, environment.start_ns, options.most_calls));
         let asleep = std::mem::take(&mut session.sleepers);
+        environment.tables = tables_of(options);
         environment.limits = limits(&plan, &session, &facts, unlisted);
         let start_ns = environment.start_ns;
         Ok(Live {
@@ -289,6 +290,19 @@ impl Source for Live {
     fn environment(&self) -> &Environment {
         &self.environment
     }
+}
+
+/// The tables that such a watch fills.
+fn tables_of(options: &Options) -> Vec<String> {
+    let groups: [(bool, &[&str]); 5] = [
+        (true, &["requests", "request_parts", "stacks", "processes"]),
+        (options.waits, &["waits", "wait_requests", "wait_chains"]),
+        (options.files, &["files"]),
+        (options.sampling.is_some(), &["samples"]),
+        (options.events, &["events"]),
+    ];
+    let wanted = groups.into_iter().filter(|(wanted, _)| *wanted);
+    wanted.flat_map(|(_, names)| names).map(|name| (*name).to_owned()).collect()
 }
 
 /// What this kernel offers to the probes that iowhy has.

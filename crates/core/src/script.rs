@@ -34,6 +34,7 @@ impl Script {
             start_ns: START_NS,
             end_ns: START_NS + seconds * 1_000_000_000,
             finished: true,
+            tables: ["waits", "wait_chains", "files", "samples"].map(str::to_owned).to_vec(),
             ..Environment::default()
         };
         Script { names: Names::new(), environment, batch: Batch::default() }
@@ -140,6 +141,7 @@ impl Script {
                 tid: *tid,
                 process,
                 thread,
+                cgroup: None,
                 container: None,
                 syscall: None,
                 class: is_last.then_some(WaitClass::Fsync),

@@ -184,6 +184,7 @@ impl Decoder {
             tid,
             process: task.map(|task| task.process),
             thread: task.map(|task| task.thread),
+            cgroup: task.and_then(|task| task.cgroup),
             container: task.and_then(|task| task.container),
             syscall: None,
             user_stack_id: None,

@@ -91,10 +91,18 @@ object! {
         pub cost: Cost,
         /// What could not be seen on this machine, a sentence each.
         pub limits: Vec<String>,
+        /// The tables that this watch fills where there is anything for them; empty where it was not noted,
+        /// as by earlier versions.
+        pub tables: Vec<String>,
     }
 }
 
 impl Environment {
+    /// Whether the watch would have filled the table if there had been anything for it.
+    pub fn fills(&self, table: &str) -> bool {
+        self.tables.iter().any(|filled| filled == table)
+    }
+
     /// What [`Environment::source`] is of captures that another tool made.
     pub const IMPORTED: &'static str = "blktrace";
 

@@ -131,18 +131,19 @@ impl Filter {
         Some(self.files.iter().any(|wanted| file.starts_with(wanted)))
     }
 
-    /// Whether a path of a chain is kept: its processes are all of those on it. It
-    /// tells no cgroup.
+    /// Whether a path of a chain is kept: its processes and cgroups are those of all on it.
     pub fn keeps_chain(&self, path: &[WaitChain], names: &Names) -> bool {
         let Some(last) = path.last() else { return false };
         let text = |name: Option<Name>| name.map(|name| names.get(name));
         self.operations.is_empty()
             && self.flags.is_empty()
-            && self.cgroups.is_empty()
             && last.duration_ns >= self.latency_ns
             && any_or_empty(&self.devices, |device| text(last.device) == Some(device))
             && any_or_empty(&self.processes, |wanted| {
                 path.iter().any(|hop| is_named(wanted, Some(hop.pid), hop.process, names))
+            })
+            && any_or_empty(&self.cgroups, |wanted| {
+                path.iter().any(|hop| is_within(wanted, hop.cgroup, names))
             })
             && any_or_empty(&self.files, |wanted| {
                 text(last.file).is_some_and(|file| file.starts_with(wanted))
@@ -224,5 +225,19 @@ mod tests {
         let found = said(Filter { flags: "M".to_owned(), ..Filter::default() });
         let kind = "3 waits left out: not of one kind of request, as --operation and --flags ask";
         assert_eq!(found, [kind]);
+    }
+
+    #[test]
+    fn a_chain_is_kept_for_the_cgroup_of_any_of_its_threads() {
+        let mut script = Script::new(10);
+        script.chain(&[(1, "worker"), (2, "writer")], 100, 200);
+        let workers = script.names.intern("/workers/a");
+        script.batch.wait_chains[0].cgroup = Some(workers);
+        let kept = |cgroup: &str| {
+            let filter = Filter { cgroups: vec![cgroup.to_owned()], ..Filter::default() };
+            filter.keeps_chain(&script.batch.wait_chains, &script.names)
+        };
+        assert!(kept("/workers") && kept("/workers/a"));
+        assert!(!kept("/work") && !kept("/writers"));
     }
 }

@@ -101,6 +101,7 @@ table! {
         tid: u32 [None] "The thread.",
         process: Option<Name> [None] "The process's name.",
         thread: Option<Name> [None] "The thread's name.",
+        cgroup: Option<Name> [None] "Its cgroup: the v2 path, or v1's blkio path.",
         container: Option<Name> [None] "The container or systemd unit derived from the cgroup.",
         syscall: Option<u32> [None] "The number of the system call that it slept in; null in faults and in the kernel.",
         class: Option<WaitClass> [None] "What the last thread of the path waited for; null for the others.",

@@ -160,14 +160,18 @@ pub fn chains(summary: &Summary, style: &Style) -> String {
 }
 
 fn nothing(summary: &Summary) -> &'static str {
+    if summary.environment.fills("wait_chains") {
+        return "No thread was seen to wait for a thread that waited for storage. Waits for sockets of \
+                other machines and for goroutines inside a process do not show.";
+    }
     match summary.ledger {
         Some(_) => {
-            "No thread was seen to wait for a thread that waited for storage. Waits for sockets of \
-             other machines and for goroutines inside a process do not show."
+            "Chains were not recorded: this source was made by a version that did not look for them."
         }
         None => {
             "There are no waits in this source: nothing waited for storage, or it was not looked at."
         }
+        None => "Chains were not recorded: they need waits, and this source was made without them.",
     }
 }
 

@@ -56,6 +56,8 @@ pub struct Hop {
     pub process: Option<Name>,
     /// The thread's name.
     pub thread: Option<Name>,
+    /// The cgroup.
+    pub cgroup: Option<Name>,
     /// The container.
     pub container: Option<Name>,
     /// The system call that it slept in.
@@ -124,6 +126,7 @@ impl Sleep {
             tid: thread.tid,
             process: thread.process,
             thread: thread.thread,
+            cgroup: thread.cgroup,
             container: thread.container,
             syscall: thread.syscall,
             class: None,
@@ -366,6 +369,7 @@ mod tests {
             tid,
             process: None,
             thread: None,
+            cgroup: None,
             container: None,
             syscall: None,
             user_stack_id: None,
