@@ -114,7 +114,7 @@ fn cgroup_writeback() -> Result<()> {
 }
 
 /// A command line for a shell.
-fn shell(command: &Command) -> String {
+pub fn shell(command: &Command) -> String {
     let quoted =
         |word: &std::ffi::OsStr| format!("'{}'", word.to_string_lossy().replace('\'', r"'\''"));
     let words = std::iter::once(command.get_program()).chain(command.get_args());

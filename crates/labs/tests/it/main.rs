@@ -20,10 +20,12 @@ mod blktrace_defects;
 mod blktrace_live;
 mod cached;
 mod chains;
+mod classes;
 mod diff;
 mod direct;
 mod files;
 mod guests;
+mod hostile;
 mod hung;
 mod kernels;
 mod labs;
@@ -57,6 +59,7 @@ fn main() {
         hung::tests(),
         totals::tests(),
         waits::tests(),
+        classes::tests(),
         files::tests(),
         chains::tests(),
         blame::tests(),
@@ -64,6 +67,7 @@ fn main() {
         bad_captures::tests(),
         bad_input::tests(),
         bare::tests(),
+        hostile::tests(),
         blktrace::tests(),
         blktrace_defects::tests(),
         blktrace_live::tests(),
