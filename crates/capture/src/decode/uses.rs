@@ -30,7 +30,7 @@ pub struct Uses {
     /// Single opens, until what they refer to has come.
     opens: Vec<Call>,
     created: FxHashMap<Name, Vec<u64>>,
-    /// What was done with files whose names have not come yet: they wait for one more look.
+    /// What was done by processes or with files whose names have not come yet: they wait for one more look.
     unnamed: Vec<wire_use>,
     rows: Vec<FileActivity>,
     index: FxHashMap<(u32, Option<Name>), usize>,
@@ -151,7 +151,9 @@ impl Decoder {
 
     /// Takes what one process did with one file, or in one directory.
     pub fn add_use(&mut self, used: &wire_use, names: &mut Names) {
-        if used.inode.address != 0 && self.files.get(&used.inode).is_none() {
+        let is_nameless = used.inode.address != 0 && self.files.get(&used.inode).is_none();
+        let pid = used.who as u32;
+        if is_nameless || (pid != 0 && self.tasks.process(pid).is_none()) {
             self.uses.unnamed.push(*used);
         } else {
             self.add_named(used, names);

@@ -19,6 +19,10 @@ const MIB: u64 = 1 << 20;
 /// How long a program runs, unless it is ended before: its start, the watch's and the watch itself, on
 /// a busy or emulated machine.
 pub const SECONDS: u64 = 120;
+/// How long a program runs: its start, the watch's and the watch itself, on a busy machine.
+const SECONDS: u64 = 20;
+/// What the limit allows: so few that what a busy machine adds to a write is little beside it.
+const WRITES_PER_SECOND: u64 = 6;
 
 pub fn tests() -> Vec<Trial> {
     vec![
@@ -173,7 +177,7 @@ fn check(recording: &Recording) {
 
 /// Threads that wait again and again for a writer under a limit.
 fn moving(program: Program, threads: &[&str]) -> Result<()> {
-    let recording = throttled(&program, 20, Duration::ZERO, |_| Ok(()))?;
+    let recording = throttled(&program, WRITES_PER_SECOND, Duration::ZERO, |_| Ok(()))?;
     expect_moving(&recording, threads);
     Ok(())
 }
@@ -244,11 +248,22 @@ fn java_program(java: PathBuf, classes: &Path) -> Program {
     })
 }
 
+/// What a JVM leaves of its methods, removed on drop.
+struct PerfMap(PathBuf);
+
+impl Drop for PerfMap {
+    fn drop(&mut self) {
+        let _never_made = std::fs::remove_file(&self.0);
+    }
+}
+
 /// Threads of the JVM, with the names of its methods from a perf map.
 fn java() -> Result<()> {
     let jcmd = compiler("jcmd")?;
     let program = java_program(compiler("java")?, &java_classes()?);
-    let recording = throttled(&program, 20, Duration::from_secs(4), |pid| {
+    let mut left = None;
+    let recording = throttled(&program, WRITES_PER_SECOND, Duration::from_secs(4), |pid| {
+        left = Some(PerfMap(PathBuf::from(format!("/tmp/perf-{pid}.map"))));
         let mut map = Command::new(&jcmd);
         map.arg(pid.to_string()).arg("Compiler.perfmap");
         command::output_of(map).map(drop)

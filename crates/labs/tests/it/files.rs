@@ -22,6 +22,10 @@ use std::sync::Arc;
 
 const MIB: u64 = 1 << 20;
 const PAGE: u64 = 4096;
+/// Files of which every removal can be told one by one.
+const MOST_TOLD: u64 = 1000;
+/// How often it is tried while others' removals are told.
+const ROUNDS: u32 = 5;
 
 pub fn tests() -> Vec<Trial> {
     vec![
@@ -60,17 +64,23 @@ fn rows_of<'a>(recording: &'a Recording, program: &str, folder: &Path) -> Vec<&'
     recording.files.iter().filter(is_own).collect()
 }
 
-/// A machine that is too busy loses names, and says so: then nothing can be counted by file.
+/// A machine that is too busy loses names, and says so: then nothing can be counted by file. Single
+/// removals and renames that are not told do not matter here: the directory's row counts them.
 fn expect_names(recording: &Recording) -> Result<()> {
-    let lost = &recording.environment.losses.items;
-    let of_names = ["ring_details", "ring_calls", "calls", "uses"];
-    match lost.iter().find(|loss| of_names.contains(&loss.place.as_str())) {
+    match lost(recording, &["ring_details", "uses"]) {
         None => Ok(()),
         Some(loss) => Err(Error::Unsupported {
-            what: format!("time to spare: lost {} {}", loss.count, loss.meaning),
+            what: format!("time to spare: lost {loss}"),
             hint: "run it while the machine is less busy".to_owned(),
         }),
     }
+}
+
+/// What was lost in one of these places.
+fn lost(recording: &Recording, places: &[&str]) -> Option<String> {
+    let items = &recording.environment.losses.items;
+    let loss = items.iter().find(|loss| places.contains(&loss.place.as_str()))?;
+    Some(format!("{} {}", loss.count, loss.meaning))
 }
 
 fn sum_of(rows: &[&FileActivity]) -> Counts {
@@ -82,13 +92,32 @@ fn sum_of(rows: &[&FileActivity]) -> Counts {
 fn touched(kind: Kind, files: u64) -> Result<()> {
     let scratch = Scratch::new()?;
     let disk = disk(&scratch, kind)?;
-    let folder = disk.path().join("touched");
-    std::fs::create_dir(&folder).context(|| "make a folder".to_owned())?;
-    let command = Workload::Touch { folder: folder.clone(), files }.command(labs_program());
-    let recording = watch(disk.device(), &scratch.fresh("recording"), &command)?;
-    expect_names(&recording)?;
-    let rows = rows_of(&recording, "iowhy-labs", &folder);
-    let sum = sum_of(&rows);
+    for round in 0..ROUNDS {
+        let folder = disk.path().join(format!("touched{round}"));
+        std::fs::create_dir(&folder).context(|| "make a folder".to_owned())?;
+        let command = Workload::Touch { folder: folder.clone(), files }.command(labs_program());
+        let recording = watch(disk.device(), &scratch.fresh("recording"), &command)?;
+        expect_names(&recording)?;
+        let rows = rows_of(&recording, "iowhy-labs", &folder);
+        expect_sums(&recording, &rows, files);
+        if files > MOST_TOLD {
+            return Ok(());
+        }
+        // Others' removals share what is told one by one in a second: then once more.
+        if lost(&recording, &["ring_calls", "calls"]).is_none() {
+            expect_lives(&recording, &rows, files);
+            return Ok(());
+        }
+    }
+    Err(Error::unsupported(
+        "time to spare for single removals",
+        "run it while the machine is less busy",
+    ))
+}
+
+/// Every call is counted, told one by one or not.
+fn expect_sums(recording: &Recording, rows: &[&FileActivity], files: u64) {
+    let sum = sum_of(rows);
     assert_eq!((sum.creates, sum.opens), (files, files + 1), "{sum:?}");
     assert_eq!((sum.writes, sum.write_bytes), (3 * files, 3 * files * TOUCHED.0), "{sum:?}");
     assert_eq!((sum.reads, sum.read_bytes), (2 * files, 2 * files * TOUCHED.1), "{sum:?}");
@@ -100,10 +129,6 @@ fn touched(kind: Kind, files: u64) -> Result<()> {
     assert_eq!((sum.renames, sum.unlinks), (files.div_ceil(2), files), "{sum:?}");
     assert!(sum.timed_calls > 0 && sum.fsync_ns > 0, "{sum:?}");
     assert!(recording.files.len() < 10_000, "{} rows", recording.files.len());
-    if files < 1000 {
-        expect_lives(&recording, &rows, files);
-    }
-    Ok(())
 }
 
 /// Each file was made and removed, half of them under another name.
