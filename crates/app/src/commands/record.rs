@@ -7,33 +7,56 @@ use crate::watching::{Sink, Until, Watched, watch};
 use iowhy_capture::live::Options;
 use iowhy_core::figures::counted;
 use iowhy_core::model::{Environment, Names};
-use iowhy_core::recording::Writer;
+use iowhy_core::recording::{Budget, Writer};
 use iowhy_core::source::Batch;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
+use std::time::Instant;
 
 /// A recording that is being written.
 struct Recorder {
     writer: Writer,
     requests: u64,
     filter: String,
+    budget: Option<Budget>,
+    begun: Instant,
 }
 
 impl Recorder {
-    fn begin(directory: &Path, now: &Environment, filter: String) -> Result<Recorder, Failure> {
+    fn begin(
+        directory: &Path,
+        now: &Environment,
+        filter: String,
+        most_mb: u64,
+    ) -> Result<Recorder, Failure> {
         let now = Environment { filter: filter.clone(), ..now.clone() };
-        Ok(Recorder { writer: Writer::create(directory, &now)?, requests: 0, filter })
+        let budget = (most_mb > 0).then(|| Budget::per_minute(most_mb.saturating_mul(1_000_000), 0));
+        let writer = Writer::create(directory, &now)?;
+        Ok(Recorder { writer, requests: 0, filter, budget, begun: Instant::now() })
+    }
+
+    /// What belongs into `recording.json`.
+    fn about(&self, now: &Environment) -> Environment {
+        let mut now = Environment { filter: self.filter.clone(), ..now.clone() };
+        if let Some(budget) = &self.budget {
+            budget.losses(&mut now.losses);
+        }
+        now
     }
 }
 
 impl Sink for Recorder {
     fn take(&mut self, batch: &Batch, names: &Names) -> Result<(), Failure> {
+        let now_ns = self.begun.elapsed().as_nanos() as u64;
+        let thinned = self.budget.as_mut().and_then(|budget| budget.thinned(batch, now_ns));
+        let batch = thinned.as_ref().unwrap_or(batch);
         self.requests += batch.requests.len() as u64;
         Ok(self.writer.add(batch, names)?)
     }
 
     fn note(&mut self, now: &Environment) {
-        self.writer.update(&Environment { filter: self.filter.clone(), ..now.clone() });
+        let now = self.about(now);
+        self.writer.update(&now);
     }
 }
 
@@ -45,7 +68,10 @@ pub fn run(args: &Record) -> Result<(), Failure> {
     let filter = args.only.filter();
     let written = args.only.to_string();
     let until = Until { time: args.time, command };
-    let watched = watch(&options, &filter, until, |now| Recorder::begin(&directory, now, written))?;
+    // Who asks for every single event wants all of it.
+    let most_mb = if args.events { 0 } else { args.most_mb };
+    let begin = |now: &Environment| Recorder::begin(&directory, now, written, most_mb);
+    let watched = watch(&options, &filter, until, begin)?;
     finish(watched, &directory)
 }
 
@@ -79,8 +105,8 @@ fn free_name() -> PathBuf {
 }
 
 fn finish(watched: Watched<Recorder>, directory: &Path) -> Result<(), Failure> {
-    let Watched { mut environment, names, sink, failed, child } = watched;
-    environment.filter = sink.filter;
+    let Watched { environment, names, sink, failed, child } = watched;
+    let mut environment = sink.about(&environment);
     let finished = sink.writer.finish(&mut environment, &names);
     if let Some(failure) = failed {
         say_what_there_is(sink.requests, &environment, directory);

@@ -23,6 +23,7 @@
 //!
 //! What does not belong here: what rows mean, and where they come from.
 
+mod budget;
 mod chunk;
 mod cursor;
 mod encode;
@@ -37,6 +38,7 @@ mod statistics;
 mod tables;
 mod writer;
 
+pub use budget::Budget;
 pub use error::{Cause, Error};
 pub use reader::Reader;
 pub use reference::reference;
