@@ -30,7 +30,8 @@ impl Recorder {
         most_mb: u64,
     ) -> Result<Recorder, Failure> {
         let now = Environment { filter: filter.clone(), ..now.clone() };
-        let budget = (most_mb > 0).then(|| Budget::per_minute(most_mb.saturating_mul(1_000_000), 0));
+        let budget =
+            (most_mb > 0).then(|| Budget::per_minute(most_mb.saturating_mul(1_000_000), 0));
         let writer = Writer::create(directory, &now)?;
         Ok(Recorder { writer, requests: 0, filter, budget, begun: Instant::now() })
     }
