@@ -129,6 +129,8 @@ fn bfq(stage: &mut Stage, engine: Engine) -> Result<Scene> {
     let device = NullBlk::new("5000000", "1")?;
     stage.set(&device, "scheduler", "bfq")?;
     stage.set(&device, "nr_requests", "64")?;
+    // It lets new processes go first otherwise, and others wait for a tag.
+    stage.set(&device, "iosched/low_latency", "0")?;
     let job = Job::new(device.path(), engine, Access::RandomRead, PAGE)
         .direct()
         .with("size", (64 * MIB).to_string())

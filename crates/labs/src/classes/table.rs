@@ -26,6 +26,12 @@ pub struct Settings {
     /// Runs what is for guests here, and leaves what was measured in this file
     #[arg(long, hide = true)]
     pub inside: Option<PathBuf>,
+    /// Leaves what was measured in this file too
+    #[arg(long, value_name = "FILE")]
+    pub save: Option<PathBuf>,
+    /// Adds what an earlier run saved
+    #[arg(long, value_name = "FILE")]
+    pub also: Option<PathBuf>,
     /// The page whose marked part is replaced by the result.
     #[arg(long, default_value = "docs/waits.md")]
     pub page: PathBuf,
@@ -37,15 +43,19 @@ pub struct Settings {
 /// Runs the loads, says what came out, and writes it into the page.
 pub fn run(settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<()> {
     if let Some(path) = &settings.inside {
-        let measured = here(settings, Place::Guest, say)?;
-        let text = serde_json::to_string(&measured).context(|| "write figures".to_owned())?;
-        return fs::write(path, text).context(|| format!("write {}", path.display()));
+        return save(path, &here(settings, Place::Guest, say)?);
     }
     let load = machine::load_average();
     let mut measured = here(settings, Place::Host, say)?;
     let for_guest = chosen(settings, Place::Guest).next().is_some();
     if settings.guest != "none" && for_guest {
         measured.extend(in_guest(settings, say)?);
+    }
+    if let Some(path) = &settings.save {
+        save(path, &measured)?;
+    }
+    if let Some(path) = &settings.also {
+        measured.extend(read(path)?);
     }
     let mut part = String::new();
     write(&mut part, &load, &measured).context(|| "write the table".to_owned())?;
@@ -93,7 +103,12 @@ fn in_guest(settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<Vec<Measur
     read(&outcome.out().join(LEFT))
 }
 
-/// What loads left in a guest.
+fn save(path: &Path, measured: &[Measured]) -> Result<()> {
+    let text = serde_json::to_string(measured).context(|| "write figures".to_owned())?;
+    fs::write(path, text).context(|| format!("write {}", path.display()))
+}
+
+/// What an earlier run saved.
 pub fn read(path: &Path) -> Result<Vec<Measured>> {
     let text = fs::read_to_string(path).context(|| format!("read {}", path.display()))?;
     serde_json::from_str(&text).context(|| format!("read {}", path.display()))
