@@ -53,7 +53,7 @@ fn tests_on(name: &str) -> Vec<Trial> {
         })
     };
     vec![
-        test("small", small),
+        test("small_check", small),
         test("check_claims_what_is_there", check),
         test("root_tests", root_tests),
         test("throttled_outside_in_mid_run", throttled),
