@@ -243,13 +243,13 @@ pub struct Record {
     /// Directory to make for the recording [default: iowhy-recording]
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
-    /// Also record every single block event, as blktrace does; then --most-mb does not hold
+    /// Also record every single block event, as blktrace does
     #[arg(long)]
     pub events: bool,
-    /// MB that the recording may take in a minute; of what is more, requests and waits are left out and
-    /// counted as lost; 0 for no limit
-    #[arg(long, value_name = "MB", default_value_t = 100)]
-    pub most_mb: u64,
+    /// MB that the recording may take in a minute: of what is more, requests and waits are left out and
+    /// counted as lost [default: no limit; 100,000 I/Os a second take about 120 MB]
+    #[arg(long, value_name = "MB", conflicts_with = "events", value_parser = clap::value_parser!(u64).range(1..))]
+    pub most_mb: Option<u64>,
     /// What is seen beside requests.
     #[command(flatten)]
     pub beside: Beside,

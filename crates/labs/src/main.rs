@@ -9,9 +9,8 @@ use iowhy_labs::error::Context;
 use iowhy_labs::scratch::{self, Scratch};
 use iowhy_labs::workload::Workload;
 use iowhy_labs::{
-    Result, bench, bench_blktrace, bench_peers, bench_views, demo, kernels, labs, vm,
+    Result, bench, bench_blktrace, bench_peers, bench_views, classes, demo, kernels, labs, vm,
 };
-use iowhy_labs::{Result, bench, bench_blktrace, bench_views, classes, demo, labs, vm};
 use std::io::Write;
 use std::process::ExitCode;
 

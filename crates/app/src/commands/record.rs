@@ -27,11 +27,10 @@ impl Recorder {
         directory: &Path,
         now: &Environment,
         filter: String,
-        most_mb: u64,
+        most_mb: Option<u64>,
     ) -> Result<Recorder, Failure> {
         let now = Environment { filter: filter.clone(), ..now.clone() };
-        let budget =
-            (most_mb > 0).then(|| Budget::per_minute(most_mb.saturating_mul(1_000_000), 0));
+        let budget = most_mb.map(|most| Budget::per_minute(most.saturating_mul(1_000_000), 0));
         let writer = Writer::create(directory, &now)?;
         Ok(Recorder { writer, requests: 0, filter, budget, begun: Instant::now() })
     }
@@ -69,9 +68,7 @@ pub fn run(args: &Record) -> Result<(), Failure> {
     let filter = args.only.filter();
     let written = args.only.to_string();
     let until = Until { time: args.time, command };
-    // Who asks for every single event wants all of it.
-    let most_mb = if args.events { 0 } else { args.most_mb };
-    let begin = |now: &Environment| Recorder::begin(&directory, now, written, most_mb);
+    let begin = |now: &Environment| Recorder::begin(&directory, now, written, args.most_mb);
     let watched = watch(&options, &filter, until, begin)?;
     finish(watched, &directory)
 }

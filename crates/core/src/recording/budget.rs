@@ -1,6 +1,7 @@
-//! How large a recording may become. A disk that does 100,000 I/Os a second would fill 200 MB a minute:
-//! of a stretch in which there is more than there is room for, requests and waits are left out, whole
-//! batches of them, which the recording's losses say. Its samples go on, so the devices' counters stay.
+//! How large a recording may become, where that is limited. A disk that does 100,000 I/Os a second fills
+//! more than 100 MB a minute: of a stretch in which there is more than there is room for, requests and
+//! waits are left out, whole batches of them, which the recording's losses say. Its samples go on, so the
+//! devices' counters stay.
 //!
 //! What does not belong here: how rows become bytes (see `encode`).
 

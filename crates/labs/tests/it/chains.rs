@@ -19,8 +19,6 @@ const MIB: u64 = 1 << 20;
 /// How long a program runs, unless it is ended before: its start, the watch's and the watch itself, on
 /// a busy or emulated machine.
 pub const SECONDS: u64 = 120;
-/// How long a program runs: its start, the watch's and the watch itself, on a busy machine.
-const SECONDS: u64 = 20;
 /// What the limit allows: so few that what a busy machine adds to a write is little beside it.
 const WRITES_PER_SECOND: u64 = 10;
 /// How often a watch is repeated in which the machine, not the limit, made the writer wait.

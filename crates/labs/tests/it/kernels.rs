@@ -146,7 +146,6 @@ fn root_tests(kernel: Kernel) -> Result<()> {
         guest = guest.disk(disk);
     }
     guest = guest.disk(guest_loads::disk());
-    let outcome = guest.disk(Disk::memory("nvme", guests::DISK_BYTES).nvme()).run(&script)?;
     let guest = guest.disk(Disk::memory("nvme", guests::DISK_BYTES).nvme());
     let outcome = guest.run_saying(&script, &mut eprint_line)?;
     succeeded(&outcome);

@@ -168,9 +168,6 @@ fn nothing(summary: &Summary) -> &'static str {
         Some(_) => {
             "Chains were not recorded: this source was made by a version that did not look for them."
         }
-        None => {
-            "There are no waits in this source: nothing waited for storage, or it was not looked at."
-        }
         None => "Chains were not recorded: they need waits, and this source was made without them.",
     }
 }
