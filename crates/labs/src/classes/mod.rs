@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`loads`] | the loads that this machine can run: nothing outside their devices changes |
 //! | [`guest_loads`] | those that change the whole machine, for guests |
-//! | [`measure`] | one run: a recording, and the program's own clock |
+//! | [`mod@measure`] | one run: a recording, and the program's own clock |
 //! | [`table`] | `cargo lab classes`: all of them, and the table of docs/waits.md |
 //!
 //! What does not belong here: how a wait gets its class (crate `iowhy-core`), and what causes are named
