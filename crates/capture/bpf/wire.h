@@ -55,6 +55,7 @@ enum wire_counter {
 	COUNT_PATH_CUT,		 /* paths that are too deep or too long */
 	COUNT_RING_FULL_WAIT,	 /* waits that found no room in the ring */
 	COUNT_SLEEPERS_FULL,	 /* waits beyond those that are followed at once */
+	COUNT_WAIT_ENDS,	 /* waits whose end was not seen */
 	COUNT_WAIT_STACKS,	 /* waits whose stack could not be kept */
 	COUNT_CHAINS_SKIPPED,	 /* waits for other threads beyond those told a second */
 	COUNT_DIRTIERS_LUMPED,	 /* dirtied pages charged to "others" of an inode */

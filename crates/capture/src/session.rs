@@ -339,6 +339,12 @@ const COUNTERS: &[(wire::wire_counter, &str, &str, bool)] = &[
     ),
     (wire::COUNT_RING_FULL_WAIT, "ring_waits", "waits that found no room in the ring", false),
     (wire::COUNT_SLEEPERS_FULL, "sleepers", "waits beyond those that iowhy follows at once", false),
+    (
+        wire::COUNT_WAIT_ENDS,
+        "wait_ends",
+        "waits whose end was not seen; they count until the thread was woken",
+        false,
+    ),
     (wire::COUNT_WAIT_STACKS, "wait_stacks", "waits whose stack could not be kept", false),
     (
         wire::COUNT_CHAINS_SKIPPED,
@@ -366,7 +372,7 @@ const COUNTERS: &[(wire::wire_counter, &str, &str, bool)] = &[
     (
         wire::COUNT_USES_FULL,
         "uses",
-        "counts of a file that found no room and are among the others (path not known)",
+        "counts of a file that found no room: among the others (path not known), left out with -d",
         false,
     ),
     (

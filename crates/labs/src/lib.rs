@@ -9,7 +9,7 @@
 //! | [`workload`] | what fio cannot do: sendfile, metadata storms, dirty pages left behind |
 //! | [`machine`] | what `/proc` and `/sys` say: diskstats, memory of a process, privileges |
 //! | [`process`] | ending what a lab started |
-//! | [`recorded`] | the weight of a recording |
+//! | [`recorded`] | the weight of a recording, and rows of its tables |
 //! | [`mod@bench`] | `cargo lab bench-capture` |
 //! | [`captures`] | generated blktrace captures |
 //! | [`bench_blktrace`] | `cargo lab bench-blktrace` |

@@ -1,10 +1,11 @@
-//! The weight of a recording: how many requests, which bytes on disk, since when. For benchmarks;
-//! only one column is decoded.
+//! Recordings as benchmarks read them: the weight of one (how many requests, which bytes on disk, since
+//! when; only one column is decoded), and a table's rows one after the other.
 
 use crate::error::Context;
 use crate::{Error, Result};
 use parquet::column::reader::ColumnReader;
 use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::{Field, Row};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
@@ -82,4 +83,48 @@ fn segments(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
         }
     }
     Ok(found)
+}
+
+/// A row of a table.
+#[derive(Debug)]
+pub struct Record(Row);
+
+impl Record {
+    fn field(&self, column: &str) -> Option<&Field> {
+        self.0.get_column_iter().find(|(name, _)| *name == column).map(|(_, field)| field)
+    }
+
+    /// What a column of text says; `None` where it is null, of another type or not there.
+    pub fn text(&self, column: &str) -> Option<&str> {
+        match self.field(column)? {
+            Field::Str(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// What a column of whole numbers says; `None` where it is null, negative or not there.
+    pub fn number(&self, column: &str) -> Option<u64> {
+        match *self.field(column)? {
+            Field::ULong(number) => Some(number),
+            Field::Long(number) => u64::try_from(number).ok(),
+            _ => None,
+        }
+    }
+}
+
+/// Hands each row of `table` to `each`, until that fails.
+pub fn each_row(
+    recording: &Path,
+    table: &str,
+    mut each: impl FnMut(&Record) -> Result<()>,
+) -> Result<()> {
+    for segment in fs::read_dir(recording.join(table)).into_iter().flatten().flatten() {
+        let path = segment.path();
+        let action = || format!("read {}", path.display());
+        let reader = SerializedFileReader::new(File::open(&path).context(action)?);
+        for row in reader.context(action)?.get_row_iter(None).context(action)? {
+            each(&Record(row.context(action)?))?;
+        }
+    }
+    Ok(())
 }

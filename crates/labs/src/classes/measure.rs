@@ -6,12 +6,11 @@ use super::{Clock, Load, OwnClock, Scene};
 use crate::error::Context;
 use crate::fio::Report;
 use crate::labs::stage::Stage;
+use crate::recorded::{Record, each_row};
 use crate::{Error, Result, command, iowhy};
-use parquet::file::reader::{FileReader, SerializedFileReader};
-use parquet::record::{Field, Row};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -151,33 +150,26 @@ fn own_clock(scene: &Scene) -> Result<Option<u64>> {
 
 fn waits_of(recording: &Path, process: &str, classes: &[&str]) -> Result<Measured> {
     let mut measured = Measured::default();
-    let folder = recording.join("waits");
-    for segment in fs::read_dir(&folder).into_iter().flatten().flatten() {
-        let path = segment.path();
-        let action = || format!("read {}", path.display());
-        let reader = SerializedFileReader::new(File::open(&path).context(action)?);
-        for row in reader.context(action)?.get_row_iter(None).context(action)? {
-            let row = row.context(action)?;
-            if text(&row, "process") == Some(process) {
-                measured.add(&row, classes).ok_or_else(|| {
-                    Error::failed(action(), "a column of the contract is not there")
-                })?;
-            }
+    each_row(recording, "waits", |row| {
+        if row.text("process") != Some(process) {
+            return Ok(());
         }
-    }
+        let lacks = || Error::failed("read the waits", "a column of the contract is not there");
+        measured.add(row, classes).ok_or_else(lacks)
+    })?;
     Ok(measured)
 }
 
 impl Measured {
     /// Adds a row of the table `waits`; `None` where it lacks a column.
-    fn add(&mut self, row: &Row, classes: &[&str]) -> Option<()> {
-        let class = text(row, "class")?;
-        let whole = number(row, "duration_ns")?;
+    fn add(&mut self, row: &Record, classes: &[&str]) -> Option<()> {
+        let class = row.text("class")?;
+        let whole = row.number("duration_ns")?;
         let mut rest = whole;
         self.waits += 1;
         self.blocked_ns += whole;
         for (part, column) in PARTS {
-            let time = number(row, column)?;
+            let time = row.number(column)?;
             rest = rest.checked_sub(time)?;
             *self.ledger.entry(part.to_owned()).or_default() += time;
             // A wait of the class that was made is of it whatever its requests did meanwhile.
@@ -191,25 +183,6 @@ impl Measured {
         self.made_ns += if classes.contains(&class) { rest } else { 0 };
         self.unknown_ns += if class == "unknown" { rest } else { 0 };
         Some(())
-    }
-}
-
-fn field<'a>(row: &'a Row, column: &str) -> Option<&'a Field> {
-    row.get_column_iter().find(|(name, _)| *name == column).map(|(_, field)| field)
-}
-
-fn text<'a>(row: &'a Row, column: &str) -> Option<&'a str> {
-    match field(row, column)? {
-        Field::Str(text) => Some(text),
-        _ => None,
-    }
-}
-
-fn number(row: &Row, column: &str) -> Option<u64> {
-    match *field(row, column)? {
-        Field::ULong(number) => Some(number),
-        Field::Long(number) => u64::try_from(number).ok(),
-        _ => None,
     }
 }
 

@@ -2,7 +2,7 @@
 //! program waits for one thing at a time its own clock says the same. The loads are the ones of
 //! `make bench-waits`.
 
-use crate::support::trial;
+use crate::support::trial_alone;
 use iowhy_labs::Result;
 use iowhy_labs::classes::{Load, Place, all, measure};
 use libtest_mimic::Trial;
@@ -11,7 +11,7 @@ pub fn tests() -> Vec<Trial> {
     let inside = std::env::var_os("IOWHY_GUEST").is_some();
     let place = if inside { Place::Guest } else { Place::Host };
     let loads = all().filter(move |load| load.place == place);
-    loads.map(|load| trial(format!("classes::{}", load.name), || made(load))).collect()
+    loads.map(|load| trial_alone(format!("classes::{}", load.name), || made(load))).collect()
 }
 
 fn made(load: &Load) -> Result<()> {

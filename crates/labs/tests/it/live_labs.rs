@@ -1,7 +1,7 @@
 //! Eight live labs: a cause is made on a real kernel, and iowhy names it first. Those that hold on a busy
 //! machine with two CPUs; the others are in `cargo lab matrix`.
 
-use crate::support::trial;
+use crate::support::trial_alone;
 use iowhy_labs::labs::outcome::Mark;
 use iowhy_labs::labs::run::{self, Settings};
 use iowhy_labs::labs::{self};
@@ -20,10 +20,10 @@ pub fn tests() -> Vec<Trial> {
         "metadata-scan",
         "fsync-heavy",
         "lock-behind-io",
-        "tag-starvation",
+        "io-uring-punt",
     ]
     .into_iter()
-    .map(|name| trial(format!("live_labs::{name}"), move || found_first(name)))
+    .map(|name| trial_alone(format!("live_labs::{name}"), move || found_first(name)))
     .collect()
 }
 

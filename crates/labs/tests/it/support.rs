@@ -8,13 +8,35 @@ use iowhy_labs::{Error, Result, command, iowhy};
 use libtest_mimic::{Completion, Failed, Trial};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::{PoisonError, RwLock};
 
 /// The exit code of a missing privilege.
 pub const NO_PERMISSION: i32 = 77;
 
+/// Held by every test while it runs: shared, or by one that runs alone.
+static MACHINE: RwLock<()> = RwLock::new(());
+
+/// A test of times that only hold where other tests do not take the CPUs: none runs beside it.
+pub fn trial_alone(
+    name: impl Into<String>,
+    test: impl FnOnce() -> Result<()> + Send + 'static,
+) -> Trial {
+    unlocked(name, move || {
+        let _alone = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
+        test()
+    })
+}
+
 /// A test. It is skipped, with the reason, where the machine cannot run it. Under CI what the
 /// pipeline can provide (root, BPF, programs) must be there.
 pub fn trial(name: impl Into<String>, test: impl FnOnce() -> Result<()> + Send + 'static) -> Trial {
+    unlocked(name, move || {
+        let _beside_others = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
+        test()
+    })
+}
+
+fn unlocked(name: impl Into<String>, test: impl FnOnce() -> Result<()> + Send + 'static) -> Trial {
     Trial::ignorable_test(name, move || match test() {
         Ok(()) => Ok(Completion::Completed),
         Err(Error::Unsupported { what, .. }) => {

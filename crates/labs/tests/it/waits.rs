@@ -3,7 +3,7 @@
 
 use crate::chains::{Program, SECONDS, compiled, throttled as watch_throttled};
 use crate::recording::Recording;
-use crate::support::{finish, iowhy, said, trial, watch};
+use crate::support::{finish, iowhy, said, trial, trial_alone, watch};
 use iowhy_core::model::{Wait, WaitClass};
 use iowhy_labs::devices::{Backing, BlockDevice, Cgroup, FileSystem, Kind, Limit, LoopDevice};
 use iowhy_labs::fio::{self, Access, Engine, Job, Report};
@@ -18,7 +18,7 @@ const MIB: u64 = 1 << 20;
 
 pub fn tests() -> Vec<Trial> {
     vec![
-        trial("waits::throttled_in_a_cgroup", throttled),
+        trial_alone("waits::throttled_in_a_cgroup", throttled),
         trial("waits::fsync_ext4", || fsync(Kind::Ext4)),
         trial("waits::fsync_xfs", || fsync(Kind::Xfs)),
         trial("waits::page_cache_misses", buffered),

@@ -68,6 +68,25 @@ static __always_inline u32 kind_of_sleep(struct task_struct *task, u32 state, in
 	return flags;
 }
 
+/*
+ * The thread sleeps anew, and the end of its sleep before was not seen. Until it was woken it slept in any
+ * case.
+ */
+static __noinline void end_unseen(struct wire_place *place, u32 tid)
+{
+	struct wire_wait *wait = find_sleeper(place, tid);
+
+	if (!wait)
+		return;
+	count(COUNT_WAIT_ENDS);
+	if (wait->wake_ns) {
+		wait->end_ns = wait->wake_ns;
+		emit(wait, sizeof(*wait), COUNT_RING_FULL_WAIT);
+	}
+	bpf_map_delete_elem(&sleepers, &tid);
+	__sync_fetch_and_add(&place->sleepers, -1);
+}
+
 static __always_inline void begin_sleep(void *ctx, struct task_struct *task)
 {
 	u32 state = state_of_sleep(ctx, task), tid = task->pid;
@@ -102,6 +121,8 @@ static __always_inline void begin_sleep(void *ctx, struct task_struct *task)
 		wait.user_stack = take_user_stack(ctx, wait.start_ns);
 	see_task(number_of(task), ROOM_SUBMIT);
 	place = place_of(tid);
+	if (place && place->sleepers)
+		end_unseen(place, tid);
 	if (!place || bpf_map_update_elem(&sleepers, &tid, &wait, BPF_ANY)) {
 		count(COUNT_SLEEPERS_FULL);
 		return;
