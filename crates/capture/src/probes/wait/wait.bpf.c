@@ -68,10 +68,7 @@ static __always_inline u32 kind_of_sleep(struct task_struct *task, u32 state, in
 	return flags;
 }
 
-/*
- * The thread sleeps anew, and the end of its sleep before was not seen. Until it was woken it slept in any
- * case.
- */
+/* The end of its last sleep was not seen; until it was woken it slept in any case. */
 static __noinline void end_unseen(struct wire_place *place, u32 tid)
 {
 	struct wire_wait *wait = find_sleeper(place, tid);
