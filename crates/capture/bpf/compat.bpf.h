@@ -74,6 +74,35 @@ static __always_inline u64 number_of(const void *pointer)
 		value;                                                                           \
 	})
 
+/*
+ * From 7.x on tracepoints run with preemption on: a program could be put off its CPU in the middle,
+ * and whatever runs there meanwhile would not be seen by it, or use the same room of that CPU.
+ */
+extern void bpf_preempt_disable(void) __ksym __weak;
+extern void bpf_preempt_enable(void) __ksym __weak;
+
+static __always_inline bool must_hold_cpu(void)
+{
+	return settings.preemptible && bpf_ksym_exists(bpf_preempt_disable);
+}
+
+/* The head of a tracepoint's program, which keeps its CPU to its end; its body follows. */
+#define UNDISTURBED(name)                                    \
+	int name(u64 *ctx);                                  \
+	static __always_inline int body_of_##name(u64 *ctx); \
+	int name(u64 *ctx)                                   \
+	{                                                    \
+		int result;                                  \
+                                                             \
+		if (must_hold_cpu())                         \
+			bpf_preempt_disable();               \
+		result = body_of_##name(ctx);                \
+		if (must_hold_cpu())                         \
+			bpf_preempt_enable();                \
+		return result;                               \
+	}                                                    \
+	static __always_inline int body_of_##name(u64 *ctx)
+
 /* The arguments of request events from the request on. */
 #define RQ_ARGUMENT(ctx, place) \
 	(settings.rq_events_have_queue ? ARGUMENT(ctx, (place) + 1) : ARGUMENT(ctx, place))

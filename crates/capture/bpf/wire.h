@@ -113,6 +113,7 @@ enum wire_end_io { END_IO_UNKNOWN, END_IO_LIST(END_IO_ID) END_IO_COUNT };
 /* Where those functions are; 0 where this kernel has none of that name, or hides it. */
 struct wire_symbols {
 	unsigned long long end_io[END_IO_COUNT];
+	unsigned long long tracepoint_srcu; /* what tracepoints are guarded by from 7.x on */
 };
 
 /* How the file of a part was found, or why there is none. */
@@ -178,8 +179,8 @@ struct wire_settings {
 	unsigned char uring_result;	/* enum wire_uring_result */
 	unsigned char each_open;	/* every open is sent, not only counted */
 	unsigned char switch_has_state; /* sched_switch tells in what state a task sleeps */
-	unsigned char more_padding;
-	unsigned int calls_per_second; /* single calls sent, on each CPU */
+	unsigned char preemptible;	/* programs on tracepoints can be preempted */
+	unsigned int calls_per_second;	/* single calls sent, on each CPU */
 	unsigned int last_padding;
 	/* What each system call does to files: enum wire_use_kind | enum wire_shape. */
 	unsigned char call_uses[WIRE_CALLS];

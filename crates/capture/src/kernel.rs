@@ -25,6 +25,8 @@ pub struct Facts {
     pub operations: Operations,
     /// Whether `sched_switch` tells, last of four, in what state a task leaves its CPU (from 5.19).
     pub switch_has_state: bool,
+    /// Whether programs on tracepoints can be preempted (from 7.x), and may keep their CPU to themselves.
+    pub programs_are_preemptible: bool,
     /// How the kernel tells the result of an io_uring request.
     pub uring_result: UringResult,
     /// Bytes of a page.
@@ -81,6 +83,7 @@ pub fn probe(tracepoints: &[&'static str], symbols: &KernelSymbols) -> Result<Fa
         status_is_blk_status: status_is_blk_status(&btf),
         operations: operations(&btf),
         switch_has_state: switch_has_state(&btf),
+        programs_are_preemptible: symbols.tracepoints_have_srcu() && may_hold_cpu(&btf),
         uring_result: uring_result(&btf),
         page_size: rustix::param::page_size() as u32,
         end_io: symbols.end_io().to_vec(),
@@ -120,6 +123,15 @@ fn status_is_blk_status(btf: &Btf<'_>) -> bool {
             })
         })
         .is_some_and(|name| name == "blk_status_t")
+}
+
+/// Whether a program that has preemption off may call global functions: since the verifier knows which
+/// of them sleep (6.15). Before 6.13 tracepoints had an SRCU too, with preemption off.
+fn may_hold_cpu(btf: &Btf<'_>) -> bool {
+    let subprogram: Option<Struct<'_>> = btf.type_by_name("bpf_subprog_info");
+    subprogram.is_some_and(|found| {
+        found.iter().any(|member| member.name.is_some_and(|name| name == "might_sleep"))
+    })
 }
 
 fn uring_result(btf: &Btf<'_>) -> UringResult {

@@ -437,6 +437,7 @@ fn settings(facts: &Facts, wishes: &Wishes) -> Result<wire::wire_settings, Error
         UringResult::Entry => wire::URING_CQE,
     } as u8;
     settings.user_stacks = u8::from(wishes.user_stacks);
+    settings.preemptible = u8::from(facts.programs_are_preemptible);
     settings.rq_events_have_queue = u8::from(facts.rq_events_have_queue);
     settings.bio_events_have_queue = u8::from(facts.bio_events_have_queue);
     settings.merge_events_have_request = u8::from(facts.merge_events_have_request);

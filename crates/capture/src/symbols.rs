@@ -15,6 +15,7 @@ use zerocopy::{FromZeros, IntoBytes};
 #[derive(Clone, Debug)]
 pub struct KernelSymbols {
     end_io: Vec<u64>,
+    tracepoint_srcu: u64,
 }
 
 impl KernelSymbols {
@@ -34,7 +35,10 @@ impl KernelSymbols {
                 ProgramInput { context_in: Some(found.as_mut_bytes()), ..Default::default() };
             program.test_run(input)?;
         }
-        Ok(KernelSymbols { end_io: found.end_io.to_vec() })
+        Ok(KernelSymbols {
+            end_io: found.end_io.to_vec(),
+            tracepoint_srcu: found.tracepoint_srcu,
+        })
     }
 
     fn listed() -> Result<KernelSymbols, Error> {
@@ -47,7 +51,13 @@ impl KernelSymbols {
             note(&line, &mut end_io);
             line.clear();
         }
-        Ok(KernelSymbols { end_io })
+        // Kernels that have to list their symbols are older than what would be looked for.
+        Ok(KernelSymbols { end_io, tracepoint_srcu: 0 })
+    }
+
+    /// Whether tracepoints are guarded by an SRCU of their own.
+    pub fn tracepoints_have_srcu(&self) -> bool {
+        self.tracepoint_srcu != 0
     }
 
     /// Addresses by their place in the wire's list.

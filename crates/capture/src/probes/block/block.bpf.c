@@ -91,7 +91,7 @@ static __always_inline void note_parent(struct wire_request *r, struct kiocb *io
 }
 
 SEC("tp_btf/block_bio_queue")
-int on_queue(u64 *ctx)
+UNDISTURBED(on_queue)
 {
 	struct bio *bio = bio_argument(ctx);
 	struct gendisk *disk = bio_disk(bio);
@@ -129,7 +129,7 @@ int on_queue(u64 *ctx)
 }
 
 SEC("tp_btf/block_split")
-int on_split(u64 *ctx)
+UNDISTURBED(on_split)
 {
 	/* The new bio is the front half; the old one goes on as the rest, under its own key. */
 	struct bio *half = bio_argument(ctx);
@@ -158,7 +158,7 @@ int on_split(u64 *ctx)
 }
 
 SEC("tp_btf/block_getrq")
-int on_get(u64 *ctx)
+UNDISTURBED(on_get)
 {
 	struct wire_request *r = find_request(number_of(bio_argument(ctx)));
 
@@ -168,7 +168,7 @@ int on_get(u64 *ctx)
 }
 
 SEC("tp_btf/block_rq_insert")
-int on_insert(u64 *ctx)
+UNDISTURBED(on_insert)
 {
 	struct wire_request *r = request_under_way(request_argument(ctx));
 
@@ -188,7 +188,7 @@ static __always_inline bool is_left_over(struct wire_request *r, struct request 
 }
 
 SEC("tp_btf/block_rq_issue")
-int on_issue(u64 *ctx)
+UNDISTURBED(on_issue)
 {
 	struct request *rq = request_argument(ctx);
 	struct wire_request *r = request_under_way(rq);
@@ -214,7 +214,7 @@ int on_issue(u64 *ctx)
 }
 
 SEC("tp_btf/block_rq_requeue")
-int on_requeue(u64 *ctx)
+UNDISTURBED(on_requeue)
 {
 	struct wire_request *r = request_under_way(request_argument(ctx));
 
@@ -224,7 +224,7 @@ int on_requeue(u64 *ctx)
 }
 
 SEC("tp_btf/block_rq_complete")
-int on_complete(u64 *ctx)
+UNDISTURBED(on_complete)
 {
 	struct request *rq = request_argument(ctx);
 	int status = RQ_ARGUMENT(ctx, 1);
@@ -252,7 +252,7 @@ int on_complete(u64 *ctx)
 
 /* Only bios that no request completed come here: those of bio-based devices. */
 SEC("tp_btf/block_bio_complete")
-int on_bio_complete(u64 *ctx)
+UNDISTURBED(on_bio_complete)
 {
 	struct bio *bio = (struct bio *)ctx[1];
 	u64 key = number_of(bio);

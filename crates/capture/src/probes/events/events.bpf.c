@@ -71,37 +71,37 @@ static __always_inline int send_request(struct request *rq, u32 action, u32 byte
 }
 
 SEC("tp_btf/block_bio_queue")
-int event_queue(u64 *ctx)
+UNDISTURBED(event_queue)
 {
 	return send_bio(bio_argument(ctx), EVENT_QUEUE, 0);
 }
 
 SEC("tp_btf/block_bio_backmerge")
-int event_backmerge(u64 *ctx)
+UNDISTURBED(event_backmerge)
 {
 	return send_bio(merged_bio_argument(ctx), EVENT_BACKMERGE, 0);
 }
 
 SEC("tp_btf/block_bio_frontmerge")
-int event_frontmerge(u64 *ctx)
+UNDISTURBED(event_frontmerge)
 {
 	return send_bio(merged_bio_argument(ctx), EVENT_FRONTMERGE, 0);
 }
 
 SEC("tp_btf/block_getrq")
-int event_get(u64 *ctx)
+UNDISTURBED(event_get)
 {
 	return send_bio(bio_argument(ctx), EVENT_GETRQ, 0);
 }
 
 SEC("tp_btf/block_split")
-int event_split(u64 *ctx)
+UNDISTURBED(event_split)
 {
 	return send_bio(bio_argument(ctx), EVENT_SPLIT, (u32)BIO_ARGUMENT(ctx, 1));
 }
 
 SEC("tp_btf/block_bio_remap")
-int event_remap(u64 *ctx)
+UNDISTURBED(event_remap)
 {
 	struct bio *bio = bio_argument(ctx);
 	struct wire_event event = {};
@@ -117,13 +117,13 @@ int event_remap(u64 *ctx)
 }
 
 SEC("tp_btf/block_bio_complete")
-int event_bio_complete(u64 *ctx)
+UNDISTURBED(event_bio_complete)
 {
 	return send_bio((struct bio *)ctx[1], EVENT_COMPLETE, 0);
 }
 
 SEC("tp_btf/block_rq_merge")
-int event_merge(u64 *ctx)
+UNDISTURBED(event_merge)
 {
 	struct request *rq = request_argument(ctx);
 
@@ -131,7 +131,7 @@ int event_merge(u64 *ctx)
 }
 
 SEC("tp_btf/block_rq_insert")
-int event_insert(u64 *ctx)
+UNDISTURBED(event_insert)
 {
 	struct request *rq = request_argument(ctx);
 
@@ -139,7 +139,7 @@ int event_insert(u64 *ctx)
 }
 
 SEC("tp_btf/block_rq_issue")
-int event_issue(u64 *ctx)
+UNDISTURBED(event_issue)
 {
 	struct request *rq = request_argument(ctx);
 
@@ -147,7 +147,7 @@ int event_issue(u64 *ctx)
 }
 
 SEC("tp_btf/block_rq_requeue")
-int event_requeue(u64 *ctx)
+UNDISTURBED(event_requeue)
 {
 	struct request *rq = request_argument(ctx);
 
@@ -155,14 +155,14 @@ int event_requeue(u64 *ctx)
 }
 
 SEC("tp_btf/block_rq_complete")
-int event_complete(u64 *ctx)
+UNDISTURBED(event_complete)
 {
 	return send_request(request_argument(ctx), EVENT_COMPLETE, RQ_ARGUMENT(ctx, 2),
 			    RQ_ARGUMENT(ctx, 1));
 }
 
 SEC("tp_btf/block_plug")
-int event_plug(u64 *ctx)
+UNDISTURBED(event_plug)
 {
 	struct request_queue *q = (struct request_queue *)ctx[0];
 	struct wire_event event = {};
@@ -173,7 +173,7 @@ int event_plug(u64 *ctx)
 }
 
 SEC("tp_btf/block_unplug")
-int event_unplug(u64 *ctx)
+UNDISTURBED(event_unplug)
 {
 	struct request_queue *q = (struct request_queue *)ctx[0];
 	u32 depth = ctx[1];

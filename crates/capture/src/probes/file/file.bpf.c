@@ -140,7 +140,7 @@ static __always_inline void on_shape(struct wire_slots *own, struct task_struct 
 }
 
 SEC("tp_btf/sys_exit")
-int on_call(u64 *ctx)
+UNDISTURBED(on_call)
 {
 	struct pt_regs *regs = (struct pt_regs *)ctx[0];
 	struct outcome outcome = { .result = ctx[1] };
@@ -168,7 +168,7 @@ int on_call(u64 *ctx)
 }
 
 SEC("tp_btf/sys_enter")
-int on_call_begins(u64 *ctx)
+UNDISTURBED(on_call_begins)
 {
 	u64 number = ctx[1];
 	struct start *start;
@@ -194,7 +194,7 @@ static __always_inline s64 uring_result(u64 *ctx)
 }
 
 SEC("tp_btf/io_uring_complete")
-int on_uring_complete(u64 *ctx)
+UNDISTURBED(on_uring_complete)
 {
 	struct io_kiocb *request = (struct io_kiocb *)ctx[1];
 	struct outcome outcome = {};
@@ -239,13 +239,13 @@ static __always_inline int on_fault(struct address_space *mapping, u64 pages)
 }
 
 SEC("tp_btf/mm_filemap_fault")
-int on_file_fault(u64 *ctx)
+UNDISTURBED(on_file_fault)
 {
 	return on_fault((struct address_space *)ctx[0], 1);
 }
 
 SEC("tp_btf/mm_filemap_map_pages")
-int on_file_mapped(u64 *ctx)
+UNDISTURBED(on_file_mapped)
 {
 	return on_fault((struct address_space *)ctx[0], ctx[2] - ctx[1] + 1);
 }

@@ -22,7 +22,7 @@ static __always_inline struct wire_page_cache *own_counts(void)
 
 /* Both events have one argument: the folio, before 5.16 its first page. */
 SEC("tp_btf/mm_filemap_add_to_page_cache")
-int on_page_added(u64 *ctx)
+UNDISTURBED(on_page_added)
 {
 	struct wire_page_cache *counts = own_counts();
 
@@ -32,7 +32,7 @@ int on_page_added(u64 *ctx)
 }
 
 SEC("tp_btf/mm_filemap_delete_from_page_cache")
-int on_page_removed(u64 *ctx)
+UNDISTURBED(on_page_removed)
 {
 	struct wire_page_cache *counts = own_counts();
 

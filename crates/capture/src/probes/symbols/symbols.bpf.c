@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0
 /*
- * Where the functions are that end bios. User space runs this once, before it loads the programs that
+ * Where the functions are that end bios, and whether tracepoints have a guard of their own. User space runs this once, before it loads the programs that
  * compare with them: the kernel looks a name up in a microsecond, and takes 50 ms to list them all.
  */
 #include "kernel.bpf.h"
@@ -29,6 +29,8 @@ int find_symbols(struct wire_symbols *found)
 	END_IO_LIST(FIND_SYMBOL)
 	END_IO_ALIASES(FIND_ALIAS)
 	END_IO_MODULES(FIND_IN_MODULE)
+	bpf_kallsyms_lookup_name("tracepoint_srcu", sizeof("tracepoint_srcu"), 0,
+				 (void *)&found->tracepoint_srcu);
 #undef FIND_IN_MODULE
 #undef FIND_ALIAS
 #undef FIND_SYMBOL

@@ -143,7 +143,7 @@ static __always_inline void end_sleep(struct task_struct *task)
 }
 
 SEC("tp_btf/sched_switch")
-int on_switch(u64 *ctx)
+UNDISTURBED(on_switch)
 {
 	struct task_struct *previous = (struct task_struct *)ctx[1];
 
@@ -175,7 +175,7 @@ static __always_inline void note_waker(void *ctx, struct wire_wait *wait)
 }
 
 SEC("tp_btf/sched_waking")
-int on_waking(u64 *ctx)
+UNDISTURBED(on_waking)
 {
 	struct task_struct *task = (struct task_struct *)ctx[0];
 	u32 tid = task->pid;

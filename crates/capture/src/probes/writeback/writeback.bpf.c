@@ -57,14 +57,14 @@ static __always_inline int note_dirty(struct page *folio, struct address_space *
 }
 
 SEC("tp_btf/writeback_dirty_folio")
-int on_dirty(u64 *ctx)
+UNDISTURBED(on_dirty)
 {
 	return note_dirty((struct page *)ctx[0], (struct address_space *)ctx[1]);
 }
 
 /* The same before folios: 203a31516616, 5.18. */
 SEC("tp_btf/writeback_dirty_page")
-int on_dirty_page(u64 *ctx)
+UNDISTURBED(on_dirty_page)
 {
 	return note_dirty((struct page *)ctx[0], (struct address_space *)ctx[1]);
 }
