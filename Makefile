@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: help demo test test-static test-kernels kernels-page lint bench-capture bench-blktrace bench-locate bench-views bench-peers bench-waits lab-matrix deps
+.PHONY: help demo test test-static test-kernels kernels-page lint bench-capture bench-blktrace bench-locate bench-calls bench-views bench-peers bench-waits lab-matrix deps
 
 # The compiler for BPF. Debian 12 has it; crates/capture asks for it by this variable.
 export CLANG ?= clang-16
@@ -52,6 +52,11 @@ bench-locate: ## Measure block to file, beside debugfs; writes docs/blktrace-ben
 	@scripts/install-deps build test bench
 	cargo build --release --package iowhy --package iowhy-labs
 	$(TARGET)/release/iowhy-labs bench-locate
+
+bench-calls: ## Measure what a system call costs while iowhy looks at it; writes docs/files.md
+	@scripts/install-deps build bench
+	cargo build --release --package iowhy --package iowhy-labs
+	$(TARGET)/release/iowhy-labs bench-calls
 
 bench-views: ## Compare the views with iostat, pidstat and biolatency; writes docs/views.md
 	@scripts/install-deps build test bench

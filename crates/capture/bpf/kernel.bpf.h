@@ -142,8 +142,17 @@ struct bdev_inode {
 	struct inode vfs_inode;
 };
 
+struct xarray {
+	void *xa_head;
+};
+
+struct xa_node {
+	unsigned long marks[3][1];
+};
+
 struct address_space {
 	struct inode *host;
+	struct xarray i_pages;
 };
 
 struct dentry {
@@ -421,6 +430,7 @@ enum rqf_flags {
 
 enum pageflags {
 	PG_head = 6,
+	PG_writeback = 1,
 };
 
 enum req_flag_bits {

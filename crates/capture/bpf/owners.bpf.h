@@ -12,6 +12,11 @@
 struct dirtiers {
 	struct wire_owner top[WIRE_MAX_OWNERS];
 	u64 other_bytes;
+	/* Where in the file they dirtied pages since the account was begun, and how many bytes. */
+	u64 first;
+	u64 end;
+	u64 dirtied;
+	u64 mixed; /* other pages of the file were dirty, or being written, before */
 };
 
 struct inode_key {
@@ -51,6 +56,31 @@ static __always_inline bool is_writeback(struct wire_request *r, struct wire_par
 	       (part->found == FOUND_BTRFS && r->flags & REQUEST_KERNEL_THREAD);
 }
 
+/*
+ * How many bytes of `part` were dirtied since the account was begun. Where others had been dirty
+ * before, only the place tells: what lies elsewhere is not theirs, and of a place in which they did
+ * not dirty every page only a share is.
+ */
+static __always_inline u64 dirtied_of(struct dirtiers *dirtiers, struct wire_part *part)
+{
+	u64 from = part->offset, to = part->offset + part->bytes;
+	u64 parts_of_1024 = dirtiers->dirtied / ((dirtiers->end - dirtiers->first) / 1024 + 1);
+
+	if (!dirtiers->mixed)
+		return part->bytes;
+	if (part->offset == OFFSET_UNKNOWN)
+		return 0;
+	if (from < dirtiers->first)
+		from = dirtiers->first;
+	if (to > dirtiers->end)
+		to = dirtiers->end;
+	if (from >= to)
+		return 0;
+	if (dirtiers->dirtied >= dirtiers->end - dirtiers->first)
+		return to - from;
+	return (to - from) * parts_of_1024 / 1024;
+}
+
 /* Sends who dirtied the inode of `part`, and settles what is written of it. */
 static __noinline void emit_owners(struct wire_request *r, struct wire_part *part)
 {
@@ -76,10 +106,11 @@ static __noinline void emit_owners(struct wire_request *r, struct wire_part *par
 		if (dirtiers->top[i].bytes)
 			owners.count += 1;
 	}
-	if (!total)
+	owners.theirs = dirtied_of(dirtiers, part);
+	if (!total || !owners.theirs)
 		return;
 	emit(&owners, sizeof(owners), COUNT_RING_FULL_DETAIL);
-	settle(dirtiers, total, part->bytes);
+	settle(dirtiers, total, owners.theirs);
 }
 
 #endif

@@ -468,6 +468,7 @@ struct wire_owners {
 	unsigned long long request;
 	struct wire_inode inode;
 	unsigned long long other_bytes; /* dirtied by more processes than are kept */
+	unsigned long long theirs;	/* bytes of the part that all of these dirtied */
 	struct wire_owner owners[WIRE_MAX_OWNERS];
 };
 

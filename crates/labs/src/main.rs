@@ -34,6 +34,8 @@ enum Command {
     Capture(bench_blktrace::Capture),
     /// Measures `iowhy locate` beside debugfs.
     BenchLocate(bench::locate::Settings),
+    /// Measures what a system call costs while iowhy looks at it.
+    BenchCalls(bench::calls::Settings),
     /// Compares the views with the tools that they replace.
     BenchViews(bench_views::Settings),
     /// Compares blktrace and libbpf-tools with iowhy, in guests with other kernels.
@@ -83,6 +85,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::BenchBlktrace(settings) => bench_blktrace::run(settings, &mut say).map(done),
         Command::Capture(capture) => capture.write().map(done),
         Command::BenchLocate(settings) => bench::locate::run(settings, &mut say).map(done),
+        Command::BenchCalls(settings) => bench::calls::run(settings, &mut say).map(done),
         Command::BenchViews(settings) => bench_views::run(settings, &mut say).map(done),
         Command::BenchPeers(settings) => bench_peers::run(settings, &mut say).map(done),
         Command::PeersInside => bench_peers::inside(&mut say).map(done),

@@ -320,12 +320,14 @@ impl Decoder {
             .unwrap_or_else(wire::wire_owners::new_zeroed);
         let known: u64 = owners.owners.iter().map(|owner| owner.bytes).sum();
         let dirtied = known + owners.other_bytes;
-        let whole = dirtied.max(filled.bytes).max(1);
+        let theirs = owners.theirs.min(filled.bytes);
+        let whole = dirtied.max(theirs).max(1);
         let mut rest = filled.bytes;
         for owner in owners.owners.iter().filter(|owner| owner.bytes > 0) {
-            let share = owner.bytes as f64 / whole as f64;
-            let bytes =
-                ((filled.bytes as u128 * owner.bytes as u128 / whole as u128) as u64).min(rest);
+            let bytes = ((theirs as u128 * owner.bytes as u128 / whole as u128) as u64).min(rest);
+            if bytes == 0 {
+                continue;
+            }
             rest -= bytes;
             let task = self.tasks.process(owner.tgid);
             batch.parts.push(RequestPart {
@@ -333,7 +335,7 @@ impl Decoder {
                 owner_pid: Some(owner.tgid),
                 owner: task.map(|task| task.process),
                 owner_cgroup: task.and_then(|task| task.cgroup),
-                owner_share: Some(share),
+                owner_share: Some(bytes as f64 / filled.bytes.max(1) as f64),
                 ..filled.clone()
             });
         }

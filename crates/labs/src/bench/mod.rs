@@ -5,6 +5,7 @@
 //! than watching costs. Only these ratios mean anything.
 
 mod account;
+pub mod calls;
 mod load;
 pub mod locate;
 mod table;

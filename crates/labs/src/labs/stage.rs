@@ -261,6 +261,16 @@ impl Stage {
         });
     }
 
+    /// Each request takes about `mean`, more now and less then, as with disks: their rates are not as
+    /// even as a provider's limit.
+    pub fn uneven_latency(&mut self, hand: &Hand, mean: Duration) {
+        let (hand, mut dice) = (hand.clone(), self.dice.clone());
+        self.again(10, move || {
+            hand.latency(mean * dice.between(80, 120) as u32 / 100);
+            300
+        });
+    }
+
     /// Does something in so many milliseconds, and again after as many as it returns, until the lab ends.
     pub fn again(&mut self, milliseconds: u64, mut action: impl FnMut() -> u64 + Send + 'static) {
         let ended = Arc::new(AtomicBool::new(false));

@@ -3,7 +3,7 @@
 
 use crate::recording::{Pair, Recording};
 use crate::support::{labs_program, trial, watch};
-use iowhy_core::model::Origin;
+use iowhy_core::model::{Origin, RequestPart};
 use iowhy_labs::devices::{Backing, FileSystem, Kind, LoopDevice};
 use iowhy_labs::error::Context;
 use iowhy_labs::fio::{self, Access, Engine, Job};
@@ -19,6 +19,8 @@ use std::time::Duration;
 const MIB: u64 = 1 << 20;
 const SIZE: u64 = 16 * MIB;
 const PAGES: u64 = 499;
+/// What a second process writes, bytes.
+const RUN: u64 = 2 * MIB;
 /// btrfs writes early where its metadata could get scarce: each page apart reserves 256 KiB of it.
 const DEVICE: u64 = 8192 * MIB;
 
@@ -34,6 +36,8 @@ pub fn tests() -> Vec<Trial> {
             trial(format!("cached::fsync_{name}"), move || fsync(kind)),
             trial(format!("cached::dirtier_{name}"), move || dirtier(kind)),
             trial(format!("cached::later_writeback_{name}"), move || later_writeback(kind)),
+            trial(format!("cached::dirtied_before_and_by_another_{name}"), move || mixed(kind)),
+            trial(format!("cached::two_dirtiers_{name}"), move || two_dirtiers(kind)),
         ]);
     }
     tests
@@ -191,5 +195,60 @@ fn later_writeback(kind: Kind) -> Result<()> {
         assert!(reason.ends_with(&format!("({})", std::process::id())), "{reason}");
     }
     drop(held);
+    Ok(())
+}
+
+/// Writes [`RUN`] at that place of the file.
+fn overwrite(stage: &Stage, at: u64) -> String {
+    format!(
+        "dd if=/dev/zero of='{}' bs=4096 count={} seek={} conv=notrunc status=none",
+        stage.file.display(),
+        RUN / PAGE,
+        at / PAGE
+    )
+}
+
+fn bytes_of<'a>(found: &[Pair<'a>], chosen: impl Fn(&RequestPart) -> bool) -> u64 {
+    found.iter().filter(|(_, part)| chosen(part)).map(|(_, part)| part.bytes).sum()
+}
+
+/// Some pages of a file are dirty when the watch begins, others are dirtied by another process during
+/// it: the first belong to nobody, and only the others to that process.
+fn mixed(kind: Kind) -> Result<()> {
+    iowhy_labs::machine::need_bpf()?;
+    let stage = Stage::new(kind)?;
+    command::output_of(stage.dirty(false))?;
+    let mut both = Command::new("/bin/sh");
+    both.args(["-c", &format!("{} && {}", overwrite(&stage, SIZE / 2), shell(&stage.syncfs()))]);
+    let recording = stage.watch(&both)?;
+    let found = recording.of_file(&stage.file);
+    let mut expected = dirty_ranges();
+    expected.push((SIZE / 2, RUN));
+    recording.expect_ranges("pages written", &found, &expected);
+    for (_, part) in &found {
+        let before = part.file_offset.is_some_and(|offset| offset < SIZE / 2);
+        let owner = recording.text(part.owner);
+        assert_eq!(owner, if before { "" } else { "dd" }, "{part:?}\n{}", recording.overview());
+    }
+    Ok(())
+}
+
+/// Two processes dirty pages of one file: what is written is theirs by share.
+fn two_dirtiers(kind: Kind) -> Result<()> {
+    let stage = Stage::new(kind)?;
+    let job = Job::strided_buffered(&stage.file, PAGES, PAGE);
+    let fio = shell(&job.command(&stage.scratch.fresh("fio.json"))?);
+    let mut both = Command::new("/bin/sh");
+    let (dd, sync) = (overwrite(&stage, SIZE / 2), shell(&stage.syncfs()));
+    both.args(["-c", &format!("{fio} && {dd} && {sync}")]);
+    let recording = stage.watch(&both)?;
+    let found = recording.of_file(&stage.file);
+    let by = |name: &str| bytes_of(&found, |part| recording.text(part.owner) == name);
+    let (fio, dd) = (by("fio"), by("dd"));
+    let all = bytes_of(&found, |_| true);
+    for (name, own, written) in [("fio", fio, PAGES * PAGE), ("dd", dd, RUN)] {
+        let off = own.abs_diff(written);
+        assert!(off <= all / 20, "{name}: {own} of {written} B\n{}", recording.overview());
+    }
     Ok(())
 }

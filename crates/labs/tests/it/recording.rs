@@ -84,9 +84,18 @@ impl Recording {
         self.environment.losses.requests()
     }
 
+    /// What a kernel may hide is a few in a hundred (docs/architecture.md, known drift): more is a
+    /// defect, counted or not.
+    fn expect_few_lost(&self) {
+        let (lost, recorded) = (self.lost(), self.requests.len() as u64);
+        let items = &self.environment.losses.items;
+        assert!(lost <= 3 + recorded / 50, "{lost} lost beside {recorded}: {items:#?}");
+    }
+
     /// `found` of `expected`: each one that is missing was counted as lost, and none is there twice.
     pub fn expect_count(&self, what: &str, found: usize, expected: u64) {
         let (found, lost) = (found as u64, self.lost());
+        self.expect_few_lost();
         assert!(
             found <= expected && found + lost >= expected,
             "{what}: {found} found and {lost} counted as lost, expected {expected}\n{}",
@@ -96,17 +105,18 @@ impl Recording {
 
     /// The bytes that `pairs` cover are those of `expected` (offset, length), each exactly once. Of a
     /// request made of very many pieces only the first have their offset; the rest must add up.
+    /// Where requests were lost nothing else may be there, and nothing twice.
     pub fn expect_ranges(&self, what: &str, pairs: &[Pair], expected: &[(u64, u64)]) {
-        if self.lost() > 0 {
-            return;
-        }
         let known: Vec<(u64, u64)> =
             pairs.iter().filter_map(|(_, part)| Some((part.file_offset?, part.bytes))).collect();
         let unknown: u64 = self.bytes_without_offset(pairs);
         let (found, wanted) = (joined(known.clone()), joined(expected.to_vec()));
         let bytes = |ranges: &[(u64, u64)]| ranges.iter().map(|range| range.1).sum::<u64>();
         let expected: BTreeSet<_> = expected.iter().copied().collect();
-        let complete = if unknown == 0 {
+        let complete = if self.lost() > 0 {
+            self.expect_few_lost();
+            found.iter().all(|range| is_within(*range, &wanted))
+        } else if unknown == 0 {
             found == wanted
         } else {
             known.iter().all(|range| expected.contains(range))
@@ -150,7 +160,7 @@ impl Recording {
         self.check_each();
         let bio_based =
             self.environment.devices.iter().any(|known| known.name == device && known.bio_based);
-        if self.lost() == 0 && !bio_based {
+        if !bio_based {
             self.check_totals(device, within, around);
         }
     }
@@ -211,7 +221,14 @@ impl Recording {
         let (writes, _) = of(&[Operation::Write, Operation::WriteZeroes, Operation::Flush]);
         let (discards, discarded) = of(&[Operation::Discard, Operation::SecureErase]);
         let found = [reads, read_bytes, writes, written, discards, discarded];
-        let (low, high) = (totals(within), totals(around));
+        let (mut low, high) = (totals(within), totals(around));
+        let lost = self.lost();
+        if lost > 0 {
+            self.expect_few_lost();
+            // Each may have been of any operation and size.
+            low = low.map(|counted| counted.saturating_sub(lost));
+            [1, 3, 5].into_iter().for_each(|bytes| low[bytes] = 0);
+        }
         assert!(
             (0..found.len()).all(|index| (low[index]..=high[index]).contains(&found[index])),
             "{device}: [reads, their bytes, writes and flushes, their bytes, discards, their bytes]\nrecorded\n    \
@@ -287,6 +304,12 @@ fn check_stages(request: &Request) {
         request.g2d_ns.is_none() || request.i2d_ns.is_none(),
         "I2D where it was inserted, G2D where not: {request:?}"
     );
+}
+
+/// Whether `range` lies in one of `wanted`, which do not touch.
+fn is_within(range: (u64, u64), wanted: &[(u64, u64)]) -> bool {
+    let holds = |one: &(u64, u64)| one.0 <= range.0 && range.0 + range.1 <= one.0 + one.1;
+    wanted.iter().any(holds)
 }
 
 /// Sorted ranges, those that touch joined; one that overlaps another stays apart.

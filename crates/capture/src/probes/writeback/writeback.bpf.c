@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0
 /*
  * Who makes pages dirty: runs in the dirtier's context, once for each page that becomes dirty, and
- * keeps the largest dirtiers of each inode for the request that will write it.
+ * keeps the largest dirtiers of each inode, and where in the file, for the request that will write it.
  */
 #include "owners.bpf.h"
 #include "watched.bpf.h"
@@ -25,12 +25,50 @@ static __always_inline void charge(struct dirtiers *dirtiers, u32 tgid, u64 byte
 	count(COUNT_DIRTIERS_LUMPED);
 }
 
+/* Whether pages of the mapping are dirty or being written, but for the one that becomes dirty now. */
+static __always_inline bool has_unwritten(struct address_space *mapping, struct page *folio)
+{
+	u64 head = number_of(READ(mapping, i_pages.xa_head));
+	struct xa_node *node = (struct xa_node *)(head - 2);
+	u64 flags = 0;
+
+	/* The marks of a tree's root stand for all of it: the first is "dirty", the second "writeback". */
+	if ((head & 3) == 2)
+		return READ(node, marks[0][0]) | READ(node, marks[1][0]);
+	/* There is only this one. */
+	bpf_probe_read_kernel(&flags, sizeof(flags), folio);
+	return flags & (1ULL << bpf_core_enum_value(enum pageflags, PG_writeback));
+}
+
+/* Notes where in the file so many bytes became dirty. */
+static __always_inline void note_place(struct dirtiers *dirtiers, u64 offset, u64 bytes)
+{
+	if (!dirtiers->dirtied || offset < dirtiers->first)
+		dirtiers->first = offset;
+	if (offset + bytes > dirtiers->end)
+		dirtiers->end = offset + bytes;
+	__sync_fetch_and_add(&dirtiers->dirtied, bytes);
+}
+
+/* The account of the inode: a new one where there is none, or where all of the last was written. */
+static __always_inline struct dirtiers *account_of(struct inode_key *key, bool unwritten)
+{
+	struct dirtiers *dirtiers = bpf_map_lookup_elem(&dirty_inodes, key);
+	struct dirtiers none = { .mixed = unwritten };
+
+	if (dirtiers && unwritten)
+		return dirtiers;
+	bpf_map_update_elem(&dirty_inodes, key, &none, BPF_ANY);
+	return bpf_map_lookup_elem(&dirty_inodes, key);
+}
+
 static __always_inline int note_dirty(struct page *folio, struct address_space *mapping)
 {
 	struct task_struct *task = current_task();
 	struct inode_key key = {};
 	struct dirtiers *dirtiers;
 	struct inode *inode;
+	u64 bytes;
 
 	if (!mapping)
 		return 0;
@@ -42,17 +80,13 @@ static __always_inline int note_dirty(struct page *folio, struct address_space *
 		return 0;
 	key.address = number_of(inode);
 	key.number = READ(inode, i_ino);
-	dirtiers = bpf_map_lookup_elem(&dirty_inodes, &key);
-	if (!dirtiers) {
-		struct dirtiers none = {};
-
-		bpf_map_update_elem(&dirty_inodes, &key, &none, BPF_ANY);
-		dirtiers = bpf_map_lookup_elem(&dirty_inodes, &key);
-		if (!dirtiers)
-			return 0;
-	}
+	dirtiers = account_of(&key, has_unwritten(mapping, folio));
+	if (!dirtiers)
+		return 0;
+	bytes = folio_pages(folio) << settings.page_shift;
 	see_task(number_of(task), ROOM_DIRTY);
-	charge(dirtiers, READ(task, tgid), folio_pages(folio) << settings.page_shift);
+	note_place(dirtiers, page_index(folio) << settings.page_shift, bytes);
+	charge(dirtiers, READ(task, tgid), bytes);
 	return 0;
 }
 

@@ -29,7 +29,7 @@ const HEALTHY_MS: u64 = 6;
 fn word_counter(stage: &mut Stage, removes: bool) -> Result<()> {
     let (device, hidden) = stage.hidden(900)?;
     let disk = stage.mounted(device, Kind::Ext4)?;
-    hidden.limit("write_bps", stage.dice.between(8, 12) * MIB)?;
+    hidden.limit("write_bps", stage.dice.between(2, 4) * MIB)?;
     // The document's kernel did not hold writes back for readers.
     stage.set(disk.device(), "wbt_lat_usec", "0")?;
     let bdi = PathBuf::from(format!("/sys/dev/block/{}/bdi", disk.device().number()?));
@@ -125,8 +125,8 @@ fn suspicious_drive(stage: &mut Stage) -> Result<()> {
             .with("iodepth", depth.to_string());
         stage.fio(job)?;
     }
-    hand.latency(healthy);
-    sick.latency(healthy);
+    stage.uneven_latency(&hand, healthy);
+    stage.uneven_latency(&sick, healthy);
     stage.watched = format!("{} {}", drive.name(), sibling.name());
     let mut dice = stage.dice.clone();
     stage.again(1500, move || {

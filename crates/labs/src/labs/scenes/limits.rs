@@ -124,7 +124,8 @@ fn noisy_neighbour(stage: &mut Stage) -> Result<()> {
 /// Another program of this machine sends far more than the device takes, and everybody waits behind it.
 fn competitor(stage: &mut Stage, depth: u64) -> Result<()> {
     let (device, hidden) = stage.hidden(256)?;
-    hidden.iops(stage.dice.between(400, 900))?;
+    let iops = stage.dice.between(400, 900);
+    stage.uneven(&hidden, iops * 8 / 10, iops * 12 / 10);
     let victim = random(&device, Access::RandomRead, 1).with("rate_iops", "20");
     let (victim_name, name) = (stage.dice.name(), stage.dice.name());
     stage.fio_as(&victim_name, victim)?;
@@ -138,7 +139,8 @@ fn competitor(stage: &mut Stage, depth: u64) -> Result<()> {
 /// The machine's own load grows: that is no neighbour.
 fn own_load_grows(stage: &mut Stage) -> Result<()> {
     let (device, hidden) = stage.hidden(256)?;
-    hidden.iops(stage.dice.between(900, 1300))?;
+    let iops = stage.dice.between(900, 1300);
+    stage.uneven(&hidden, iops * 8 / 10, iops * 12 / 10);
     stage.fio(random(&device, Access::RandomRead, 2))?;
     let start = (stage.seconds / 2 + 2).to_string();
     stage.fio(random(&device, Access::RandomRead, 16).with("startdelay", start))?;
@@ -191,7 +193,8 @@ pub(super) fn tags(stage: &mut Stage, requests: Option<&str>) -> Result<()> {
         stage.set(&device, "scheduler", "mq-deadline")?;
         stage.set_cause(&device, "nr_requests", requests)?;
     }
-    hidden.latency(Duration::from_micros(stage.dice.between(3000, 6000)));
+    let latency = Duration::from_micros(stage.dice.between(3000, 6000));
+    stage.uneven_latency(&hidden, latency);
     let depth = stage.dice.between(28, 48);
     stage.fio(random(&device, Access::RandomRead, depth))?;
     stage.keep(device);
@@ -204,7 +207,8 @@ fn scheduler(stage: &mut Stage, name: &str) -> Result<()> {
     stage.set(&device, "rotational", "1")?;
     stage.set(&device, "scheduler", "none")?;
     stage.set_cause(&device, "scheduler", name)?;
-    hidden.latency(Duration::from_micros(stage.dice.between(800, 1500)));
+    let latency = Duration::from_micros(stage.dice.between(800, 1500));
+    stage.uneven_latency(&hidden, latency);
     for part in 0..stage.dice.between(4, 6) {
         let job = random(&device, Access::Read, 1)
             .with("size", (40 * MIB).to_string())
