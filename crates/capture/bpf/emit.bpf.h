@@ -41,14 +41,16 @@ static __always_inline bool emit(void *record, u64 size, u32 counter)
 }
 
 /*
- * Room for one large record per CPU and level: a completion may interrupt a submission, and each
- * program runs at most once at a time on a CPU.
+ * Room for one large record per CPU and level. Each program runs at most once at a time on a CPU;
+ * what may interrupt or preempt another has a level of its own.
  */
 enum room_level {
 	ROOM_SUBMIT,
-	ROOM_COMPLETE,
+	ROOM_COMPLETE, /* interrupts all others */
 	ROOM_DIRTY,
 	ROOM_CALL,
+	ROOM_URING, /* a thread completes its own, and a device's completion interrupts it */
+	ROOM_LIST,  /* programs that list what is there can be preempted */
 	ROOM_LEVELS,
 };
 
