@@ -43,8 +43,7 @@ static __always_inline u64 next_id(u32 cpu)
 
 	if (!last)
 		return 0;
-	*last += 1;
-	return (*last << 10) | (cpu & 0x3ff);
+	return next_number(last) << 10 | (cpu & 0x3ff);
 }
 
 /* Reads, writes and zone appends carry pages; flushes, discards and zeroing do not. */

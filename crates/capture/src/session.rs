@@ -40,7 +40,7 @@ fn objects_of(group: Group) -> Vec<&'static [u8]> {
     match group {
         Group::Block => vec![object!("block"), object!("block-plain")],
         Group::Writeback => vec![object!("writeback")],
-        Group::Events => vec![object!("events")],
+        Group::Events => vec![object!("events"), object!("events-plain")],
         Group::Wait => vec![object!("wait")],
         Group::File => vec![object!("file")],
         Group::PageCache => vec![object!("page_cache")],
