@@ -15,6 +15,8 @@
 #define MAX_BIOS    256 /* of one request that are looked at */
 #define MAX_VECTORS 256 /* of one bio that are looked at */
 #define MAX_FOLIOS  64	/* of one vector that are looked at */
+/* Of one request that are forgotten beyond these: together 1280 KiB, the kernel's limit, by 1 KiB. */
+#define MAX_FURTHER 1024
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -43,8 +45,7 @@ static __always_inline u64 next_id(u32 cpu)
 
 	if (!last)
 		return 0;
-	*last += 1;
-	return (*last << 10) | (cpu & 0x3ff);
+	return next_number(last) << 10 | (cpu & 0x3ff);
 }
 
 /* Reads, writes and zone appends carry pages; flushes, discards and zeroing do not. */
@@ -294,6 +295,13 @@ __noinline u64 add_bio(u64 key)
 	return next_bio(key);
 }
 
+/* Forgets a bio that ended within a request; returns the next. */
+__noinline u64 forget_bio(u64 key)
+{
+	remove_request(key);
+	return next_bio(key);
+}
+
 /* Sends who dirtied the bytes of one part: 0 is the request's first. */
 __noinline int emit_part_owners(u32 place)
 {
@@ -326,6 +334,9 @@ __noinline int emit_with_parts(u64 key)
 	parts->request.part.bytes = 0;
 	for (i = 0; key && i < MAX_BIOS; i++)
 		key = add_bio(key);
+	/* Else they would seem to be under way for ever. */
+	for (i = 0; key && i < MAX_FURTHER; i++)
+		key = forget_bio(key);
 	for (i = 0; i <= WIRE_MAX_PARTS && i <= parts->request.parts; i++)
 		emit_part_owners(i);
 	size = sizeof(struct wire_request) + parts->request.parts * sizeof(struct wire_part);
@@ -359,17 +370,25 @@ static __always_inline void finish(struct wire_request *r, u64 key)
 	}
 }
 
-/* What is known under `old` is from now on under `key`. */
+/* What is known under `old` is from now on under `key`; a bio that was merged keeps its own file. */
 __noinline int move_request(u64 old, u64 key)
 {
-	struct wire_request *r = find_request(old);
-	struct wire_request *moved;
+	struct wire_request *r = find_request(old), *moved = find_request(key);
 
 	if (!r)
 		return 0;
-	moved = add_request(key);
-	if (moved)
+	if (moved) {
+		struct wire_part own = moved->part;
+		u32 extents = moved->flags & REQUEST_EXTENTS;
+
 		*moved = *r;
+		moved->part = own;
+		moved->flags = (moved->flags & ~REQUEST_EXTENTS) | extents;
+	} else {
+		moved = add_request(key);
+		if (moved)
+			*moved = *r;
+	}
 	remove_request(old);
 	return 0;
 }
@@ -391,7 +410,7 @@ __noinline int go_on(u64 old, u32 done)
 		if (done < size)
 			break;
 		done -= size;
-		key = next_bio(key);
+		key = key == old ? next_bio(key) : forget_bio(key);
 	}
 	if (key && key != old)
 		move_request(old, key);

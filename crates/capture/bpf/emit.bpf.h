@@ -21,12 +21,27 @@ struct {
 	__type(value, u64);
 } counters SEC(".maps");
 
+/* In one instruction, as all that interrupts count, too: a number that is lost is a loss unseen. */
 static __always_inline void count(u32 counter)
 {
 	u64 *value = bpf_map_lookup_elem(&counters, &counter);
 
 	if (value)
-		*value += 1;
+		__sync_fetch_and_add(value, 1);
+}
+
+/*
+ * The next of a CPU's numbers, which are given to interrupts, too: none is given twice, but where the
+ * kernel lacks the instruction for it (see table.bpf.h).
+ */
+static __always_inline u64 next_number(u64 *last)
+{
+#ifdef IOWHY_NO_ATOMICS
+	*last += 1;
+	return *last;
+#else
+	return __sync_fetch_and_add(last, 1) + 1;
+#endif
 }
 
 /*
@@ -41,14 +56,16 @@ static __always_inline bool emit(void *record, u64 size, u32 counter)
 }
 
 /*
- * Room for one large record per CPU and level: a completion may interrupt a submission, and each
- * program runs at most once at a time on a CPU.
+ * Room for one large record per CPU and level. Each program runs at most once at a time on a CPU;
+ * what may interrupt or preempt another has a level of its own.
  */
 enum room_level {
 	ROOM_SUBMIT,
-	ROOM_COMPLETE,
+	ROOM_COMPLETE, /* interrupts all others */
 	ROOM_DIRTY,
 	ROOM_CALL,
+	ROOM_URING, /* a thread completes its own, and a device's completion interrupts it */
+	ROOM_LIST,  /* programs that list what is there can be preempted */
 	ROOM_LEVELS,
 };
 

@@ -19,9 +19,10 @@ struct dirtiers {
 	u64 mixed; /* other pages of the file were dirty, or being written, before */
 };
 
+/* A file that is made where another was deleted has its number and place, but not its dirtiers. */
 struct inode_key {
 	u64 address;
-	u64 number;
+	u64 check;
 };
 
 struct {
@@ -93,7 +94,7 @@ static __noinline void emit_owners(struct wire_request *r, struct wire_part *par
 	if (!is_writeback(r, part))
 		return;
 	key.address = part->inode.address;
-	key.number = part->inode.number;
+	key.check = check_of_inode(part->inode.number, part->inode.generation);
 	dirtiers = bpf_map_lookup_elem(&dirty_inodes, &key);
 	if (!dirtiers)
 		return;

@@ -55,6 +55,9 @@ __noinline u64 directory_of(u32 level)
 		if (letter == '/')
 			directory = hash << PLACE_BITS | (i + 1);
 	}
+	/* It may go deeper than that: then the call is charged to a directory above its own. */
+	if (i == LOOKED_AT)
+		count(COUNT_PATH_CUT);
 	return directory;
 }
 

@@ -144,6 +144,14 @@ static __noinline struct wire_request *add_elsewhere(struct wire_pair *pair, u64
 		count(COUNT_END_MISSED);
 		return &pair->requests[1];
 	}
+	if (has_overflowed()) {
+		struct wire_request *known = find_overflowed(key);
+
+		if (known) {
+			count(COUNT_END_MISSED);
+			return known;
+		}
+	}
 	if (__sync_val_compare_and_swap(&pair->keys[1], 0, key) == 0)
 		return &pair->requests[1];
 	return add_overflowed(key);

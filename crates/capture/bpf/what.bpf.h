@@ -38,6 +38,12 @@ static __always_inline bool identify(struct inode *inode, struct wire_inode *id)
 	return true;
 }
 
+/* What differs when an inode's address and number are used again for another file. */
+static __always_inline u64 check_of_inode(u64 number, u32 generation)
+{
+	return number ^ ((u64)generation << 32);
+}
+
 /*
  * Sends the file's path, once. `dentry` may be null: then a name of the inode is taken. A global
  * function, as all that loop: the verifier looks at each once, not once on each way to each caller.
@@ -55,7 +61,7 @@ __noinline int see_file(u64 inode_address, u64 dentry_address, u32 level)
 
 	if (!identify(inode, &id))
 		return 0;
-	check = id.number ^ ((u64)id.generation << 32);
+	check = check_of_inode(id.number, id.generation);
 	slot = seen_slot(&seen_files, inode_address);
 	if (is_seen(slot, inode_address, check))
 		return 0;

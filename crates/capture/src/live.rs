@@ -149,11 +149,11 @@ impl Live {
         }
         self.stopped = true;
         self.at_end = self.in_flight.mark(&self.session);
-        self.environment.losses = self.losses();
         self.environment.cost.map_bytes = self.session.map_bytes();
         let spent: u64 = self.session.programs().iter().map(|program| program.run_time_ns).sum();
         self.environment.cost.bpf_ns = (spent > 0).then_some(spent);
         self.session.detach();
+        self.environment.losses = self.losses();
         // Now that nothing is told any more: else one that wakes meanwhile is told twice.
         self.standing = standing::now(&self.session, self.decoder.waiting_processes());
         self.environment.end_ns = system::now_ns();

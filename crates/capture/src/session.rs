@@ -40,7 +40,7 @@ fn objects_of(group: Group) -> Vec<&'static [u8]> {
     match group {
         Group::Block => vec![object!("block"), object!("block-plain")],
         Group::Writeback => vec![object!("writeback")],
-        Group::Events => vec![object!("events")],
+        Group::Events => vec![object!("events"), object!("events-plain")],
         Group::Wait => vec![object!("wait")],
         Group::File => vec![object!("file")],
         Group::PageCache => vec![object!("page_cache")],
@@ -78,6 +78,8 @@ pub struct Session {
     ring: RingBuffer<'static>,
     inbox: Rc<RefCell<Inbox>>,
     objects: Vec<Object>,
+    /// Runs that programs which are detached by now had skipped.
+    skipped_before: u64,
     /// Probes that were planned and could not be used, with the kernel's reason.
     pub failed: Vec<(Probe, String)>,
     /// Who slept when waits were watched from then on, each as a `wire_sleeper`.
@@ -109,8 +111,15 @@ impl Session {
         load_groups(&first, plan, &settings, &mut objects, &mut failed)?;
         let inbox = Rc::new(RefCell::new(Inbox::default()));
         let ring = ring(&objects, &inbox)?;
-        let mut session =
-            Session { links: Vec::new(), ring, inbox, objects, failed, sleepers: Vec::new() };
+        let mut session = Session {
+            links: Vec::new(),
+            ring,
+            inbox,
+            objects,
+            skipped_before: 0,
+            failed,
+            sleepers: Vec::new(),
+        };
         session.attach(plan, Group::Block)?;
         begun();
         // What requests send while the others are loaded must not fill the ring.
@@ -166,6 +175,7 @@ impl Session {
 
     /// Detaches every program: nothing new begins or ends in the ring.
     pub fn detach(&mut self) {
+        self.skipped_before = self.skipped_runs();
         // What ends requests goes last: else one would seem to be under way that has ended.
         while self.links.pop().is_some() {}
     }
@@ -221,8 +231,10 @@ impl Session {
 
     /// Detaches one program; whether it was attached.
     pub fn detach_program(&mut self, program: &str) -> bool {
-        let before = self.links.len();
+        let (before, skipped) = (self.links.len(), self.skipped_runs());
         self.links.retain(|(probe, _)| probe.program != program);
+        // What the kernel says of a program goes with it.
+        self.skipped_before += skipped.saturating_sub(self.skipped_runs());
         self.links.len() < before
     }
 
@@ -273,7 +285,8 @@ impl Session {
     }
 
     fn skipped_runs(&self) -> u64 {
-        self.programs().iter().map(|program| program.recursion_misses).sum()
+        let attached = self.programs();
+        self.skipped_before + attached.iter().map(|program| program.recursion_misses).sum::<u64>()
     }
 
     /// What the kernel says of each attached program.

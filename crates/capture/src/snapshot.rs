@@ -11,7 +11,7 @@ use iowhy_core::model::environment::Mount;
 use libbpf_rs::{Iter, Link, ProgramInput};
 use rustc_hash::FxHashMap;
 use rustix::fs::{Mode, OFlags};
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -214,12 +214,22 @@ fn list(session: &Session, program: &str, size: usize, each: impl FnMut(&[u8])) 
     }
 }
 
+/// Whether a list goes on: the kernel gives up after a million things of which none was to be told, and
+/// begins with the next when it is asked again.
+fn is_unfinished(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
+
 fn read_list(link: &Link, size: usize, mut each: impl FnMut(&[u8])) {
     let Ok(mut list) = Iter::new(link) else { return };
     let mut bytes = vec![0; 64 * size];
     let mut held = 0;
-    while let Ok(read @ 1..) = list.read(&mut bytes[held..]) {
-        held += read;
+    loop {
+        match list.read(&mut bytes[held..]) {
+            Ok(read @ 1..) => held += read,
+            Err(error) if is_unfinished(error.kind()) => continue,
+            Ok(0) | Err(_) => break,
+        }
         let whole = held - held % size;
         bytes[..whole].chunks_exact(size).for_each(&mut each);
         bytes.copy_within(whole..held, 0);

@@ -62,7 +62,7 @@ impl Files {
     /// Adds a file. Where its file system is not mounted in sight, the path begins with the
     /// device's name and a colon.
     pub fn add(&mut self, file: &Parsed, mounts: &Mounts, device: &str, names: &mut Names) {
-        if self.known.len() >= MOST_FILES {
+        if self.known.len() >= MOST_FILES && !self.known.contains_key(&key(&file.inode)) {
             self.refused += 1;
             return;
         }

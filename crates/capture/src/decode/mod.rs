@@ -50,6 +50,9 @@ use uses::Uses;
 use waits::Waits;
 use zerocopy::FromBytes;
 
+/// Requests of which the dirtiers are kept until they come.
+const MOST_OWNED: usize = 65_536;
+
 /// Everything that records refer to, and what was handed over so far.
 pub struct Decoder {
     devices: DeviceNames,
@@ -132,6 +135,10 @@ impl Decoder {
 
     fn add_owners(&mut self, bytes: &[u8]) -> Option<()> {
         let (owners, _) = wire::wire_owners::read_from_prefix(bytes).ok()?;
+        if self.owners.len() >= MOST_OWNED {
+            // They come just before their requests: these were lost, and nobody will ask for them.
+            self.owners.clear();
+        }
         self.owners.entry(owners.request).or_default().push(owners);
         Some(())
     }

@@ -118,13 +118,17 @@ impl Decoder {
     }
 
     fn circumstances(&mut self, request: &wire_request) -> Circumstances {
-        let found = request.part.found;
-        let mounted = found == wire::FOUND_BDEV_PAGE && {
-            let (major, minor) = (request.device >> 20, request.device & 0xf_ffff);
-            let name = self.devices.get(request.device).to_owned();
-            self.mounts.is_mounted(major, minor, &name)
-        };
+        // The request is the whole disk's, its page the partition's, whose number its inode has.
+        let page_of = request.part.inode.number as u32;
+        let mounted = request.part.found == wire::FOUND_BDEV_PAGE
+            && [request.device, page_of].into_iter().any(|device| self.is_mounted(device));
         Circumstances { swap_device: self.swaps.contains(&request.device), mounted }
+    }
+
+    fn is_mounted(&mut self, device: u32) -> bool {
+        let (major, minor) = (device >> 20, device & 0xf_ffff);
+        // Before 5.11 such an inode has no number: 0.
+        major != 0 && self.mounts.is_mounted(major, minor, self.devices.get(device))
     }
 
     fn row(

@@ -103,7 +103,7 @@ impl Decoder {
         let (base, _) = wire_inode::read_from_prefix(base).ok()?;
         let (length, _) = u32::read_from_prefix(bytes.get(4..)?).ok()?;
         let text = bytes.get(HEAD..HEAD + length as usize)?;
-        if self.uses.places.len() >= MOST_PLACES {
+        if self.uses.places.len() >= MOST_PLACES && !self.uses.places.contains_key(&place) {
             self.uses.refused += 1;
             return Some(());
         }

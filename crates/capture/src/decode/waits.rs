@@ -19,6 +19,9 @@ use zerocopy::{FromBytes, IntoBytes};
 const MOST_OF_THREAD: usize = 128;
 /// Threads for which requests are kept.
 const MOST_THREADS: usize = 4096;
+/// How long a request is kept at least where there are more threads, ns: whoever waited for it runs
+/// again by then.
+const KEPT_NS: u64 = 1_000_000_000;
 /// Requests of any thread that are kept for the one whose wait they end; each by the low bits of its
 /// number, so that a newer one takes its place.
 const MOST_ENDED: usize = 2048;
@@ -96,14 +99,23 @@ impl Waits {
         }
         let Some(tid) = row.tid else { return };
         if self.of_thread.len() >= MOST_THREADS && !self.of_thread.contains_key(&tid) {
-            // Memory is bounded first: who waits right now loses what it waited for.
-            self.of_thread.clear();
+            self.make_room(completed_ns);
         }
         let own = self.of_thread.entry(tid).or_default();
         if own.len() >= MOST_OF_THREAD {
             own.pop_front();
         }
         own.push_back(served);
+    }
+
+    /// Forgets threads whose requests ended a while ago. Where most did not, memory is bounded first: who
+    /// waits right now loses what it waited for.
+    fn make_room(&mut self, now_ns: u64) {
+        let ended_ns = |own: &VecDeque<Served>| own.back().map_or(0, |it| it.span.completed_ns);
+        self.of_thread.retain(|_, own| ended_ns(own).saturating_add(KEPT_NS) > now_ns);
+        if self.of_thread.len() > MOST_THREADS / 2 {
+            self.of_thread.clear();
+        }
     }
 
     /// Adds what was left out.

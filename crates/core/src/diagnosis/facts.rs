@@ -223,12 +223,9 @@ impl<'a> Facts<'a> {
 
     /// The mounted file systems of a device.
     pub fn mounts(&self, device: &DeviceSummary) -> Vec<&'a crate::model::environment::Mount> {
-        let path = format!("/dev/{}", device.device);
-        let numbers = (device.major, device.minor);
         let mounts = self.summary.environment.mounts.iter();
-        mounts
-            .filter(|it| (it.major, it.minor) == numbers || it.source.starts_with(&path))
-            .collect()
+        let number = (device.major, device.minor);
+        mounts.filter(|mount| mount.is_on(&device.device, number)).collect()
     }
 
     /// The process with most of a device's time, of those that fit.

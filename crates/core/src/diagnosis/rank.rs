@@ -111,11 +111,25 @@ pub(super) fn rank(mut findings: Vec<Finding>) -> Vec<Finding> {
         }
     }
     for symptom in &symptoms {
-        for cause in kept.iter_mut().filter(|cause| explains(cause, symptom)) {
+        let causes = behind(symptom, &findings);
+        for cause in kept.iter_mut().filter(|cause| causes.contains(&cause.cause)) {
             cause.symptoms.push(symptom.cause);
         }
     }
     kept
+}
+
+/// What explains a symptom, and what explains that: else the symptom of a symptom would be nobody's.
+fn behind(symptom: &Finding, findings: &[Finding]) -> Vec<&'static str> {
+    let mut reached: Vec<&Finding> = vec![symptom];
+    let mut at = 0;
+    while let Some(next) = reached.get(at).copied() {
+        let known: Vec<&str> = reached.iter().map(|it| it.cause).collect();
+        let further = findings.iter().filter(|it| explains(it, next) && !known.contains(&it.cause));
+        reached.extend(further);
+        at += 1;
+    }
+    reached.iter().map(|it| it.cause).collect()
 }
 
 fn order(a: &Finding, b: &Finding) -> Ordering {

@@ -158,9 +158,8 @@ fn device(pair: &Pair<'_>, found: &mut Found) {
 
 /// The mounted file systems of a device.
 fn mounted<'a>(summary: &'a Summary, device: &DeviceSummary) -> Vec<&'a Mount> {
-    let path = format!("/dev/{}", device.device);
-    let numbers = (device.major, device.minor);
-    let own = |it: &&Mount| (it.major, it.minor) == numbers || it.source.starts_with(&path);
+    let number = (device.major, device.minor);
+    let own = |mount: &&Mount| mount.is_on(&device.device, number);
     summary.environment.mounts.iter().filter(own).collect()
 }
 

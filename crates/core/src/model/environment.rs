@@ -180,6 +180,23 @@ object! {
     }
 }
 
+impl Mount {
+    /// Whether it is on the whole disk of that name and number, or on one of its partitions.
+    pub fn is_on(&self, disk: &str, number: (u32, u32)) -> bool {
+        let source = self.source.strip_prefix("/dev/");
+        (self.major, self.minor) == number || source.is_some_and(|name| is_part_of(disk, name))
+    }
+}
+
+/// Whether the kernel calls the disk, or a partition of it, so: `sda1` of `sda`, `loop1p2` of `loop1`.
+fn is_part_of(disk: &str, name: &str) -> bool {
+    let Some(rest) = name.strip_prefix(disk) else { return false };
+    let is_numbered = disk.ends_with(|letter: char| letter.is_ascii_digit());
+    let number = if is_numbered { rest.strip_prefix('p') } else { Some(rest) };
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
+    rest.is_empty() || number.is_some_and(is_number)
+}
+
 object! {
     /// What watching cost the machine.
     pub struct Cost {
@@ -193,5 +210,28 @@ object! {
         pub memory_bytes: u64,
         /// CPUs of the machine, to make shares of.
         pub cpus: u32,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mount_is_on_its_own_disk_alone() {
+        let is_on = |source: &str, disk: &str| {
+            Mount { source: source.to_owned(), ..Mount::default() }.is_on(disk, (7, 1))
+        };
+        for (source, disk) in
+            [("/dev/sda", "sda"), ("/dev/sda12", "sda"), ("/dev/nvme0n1p3", "nvme0n1")]
+        {
+            assert!(is_on(source, disk), "{source} is on {disk}");
+        }
+        for (source, disk) in
+            [("/dev/loop10", "loop1"), ("/dev/sdab", "sda"), ("/dev/dm-12", "dm-1"), ("sda", "sda")]
+        {
+            assert!(!is_on(source, disk), "{source} is not on {disk}");
+        }
+        assert!(Mount { major: 7, minor: 1, ..Mount::default() }.is_on("loop1", (7, 1)));
     }
 }

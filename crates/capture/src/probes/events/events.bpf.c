@@ -10,14 +10,14 @@ struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, u32);
-	__type(value, u32);
+	__type(value, u64);
 } sequences SEC(".maps");
 
 /* Fills in what all events have; false where the device is not watched. */
 static __always_inline bool begin(struct wire_event *event, u32 device, u32 action)
 {
 	u32 zero = 0;
-	u32 *sequence;
+	u64 *sequence;
 
 	event->device = device;
 	if (!is_watched(event->device))
@@ -26,8 +26,7 @@ static __always_inline bool begin(struct wire_event *event, u32 device, u32 acti
 	if (!sequence)
 		return false;
 	/* Counted before it is sent, so that a lost event leaves a gap. */
-	*sequence += 1;
-	event->sequence = *sequence;
+	event->sequence = next_number(sequence);
 	event->kind = WIRE_EVENT;
 	event->action = action;
 	event->time_ns = bpf_ktime_get_ns();

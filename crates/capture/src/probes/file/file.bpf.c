@@ -215,7 +215,7 @@ UNDISTURBED(on_uring_complete)
 	file = kind == USE_OPEN ? file_of(task, outcome.result) : READ(request, file);
 	if (!task || !file)
 		return 0;
-	slot = slot_of_file(own, file, task, ROOM_COMPLETE);
+	slot = slot_of_file(own, file, task, ROOM_URING);
 	if (kind != USE_OPEN) {
 		charge(slot, kind, &outcome);
 		return 0;

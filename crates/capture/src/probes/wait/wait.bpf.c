@@ -215,7 +215,7 @@ int list_sleepers(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
 	struct wire_sleeper *sleeper;
-	union room *room = room_of(ROOM_DIRTY);
+	union room *room = room_of(ROOM_LIST);
 	struct pt_regs *regs = NULL;
 	struct wire_place *place;
 	int system_call = -1;
@@ -237,12 +237,13 @@ int list_sleepers(struct bpf_iter__task *ctx)
 			add_earlier_nap(place, tid, system_call, regs);
 		return 0;
 	}
+	/* First: it puts its record together in the same room. */
+	see_task(number_of(task), ROOM_LIST);
 	sleeper = &room->sleeper;
 	__builtin_memset(sleeper, 0, sizeof(*sleeper));
 	sleeper->wait.flags = flags;
 	sleeper->wait.system_call = system_call;
 	fill_earlier(&sleeper->wait, task);
-	see_task(number_of(task), ROOM_COMPLETE);
 	/* First the place: who looks for the entry asks it. */
 	__sync_fetch_and_add(&place->sleepers, 1);
 	if (bpf_map_update_elem(&sleepers, &tid, &sleeper->wait, BPF_NOEXIST)) {
@@ -292,7 +293,7 @@ int list_nappers(struct bpf_iter__task *ctx)
 	napper.instruction = instruction_of(regs);
 	napper.stack_pointer = READ(regs, sp);
 	napper.frame_pointer = frame_pointer_of(regs);
-	see_task(number_of(task), ROOM_COMPLETE);
+	see_task(number_of(task), ROOM_LIST);
 	bpf_seq_write(ctx->meta->seq, &napper, sizeof(napper));
 	return 0;
 }

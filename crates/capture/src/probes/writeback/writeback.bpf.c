@@ -79,7 +79,7 @@ static __always_inline int note_dirty(struct page *folio, struct address_space *
 	if (!is_on_watched_device(inode))
 		return 0;
 	key.address = number_of(inode);
-	key.number = READ(inode, i_ino);
+	key.check = check_of_inode(READ(inode, i_ino), READ(inode, i_generation));
 	dirtiers = account_of(&key, has_unwritten(mapping, folio));
 	if (!dirtiers)
 		return 0;

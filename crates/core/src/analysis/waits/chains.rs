@@ -94,7 +94,8 @@ impl Tally {
     /// Adds a row; those of one path come one after the other.
     pub fn add(&mut self, row: &WaitChain, names: &Names) {
         let next = |last: &WaitChain| {
-            (last.chain_id, last.path, last.hop + 1) == (row.chain_id, row.path, row.hop)
+            (last.chain_id, last.path, last.hop.checked_add(1))
+                == (row.chain_id, row.path, Some(row.hop))
         };
         if !self.path.last().is_some_and(next) {
             self.path.clear();
@@ -141,7 +142,7 @@ impl Tally {
             (std::cmp::Reverse(account.time_ns), self.order(key, names))
         });
         let uncounted = all.iter().filter(|(key, _)| !key.counted);
-        let time_ns = uncounted.map(|(_, account)| account.time_ns).sum::<u64>();
+        let time_ns = sum_of(uncounted.map(|(_, account)| account.time_ns));
         let mut threads: FxHashSet<u32> = FxHashSet::default();
         for (_, account) in &all {
             threads.extend(account.threads.first().into_iter().flatten());
@@ -149,10 +150,10 @@ impl Tally {
         let listed = all.iter().take(MOST_LISTED);
         let further = all.iter().skip(MOST_LISTED).map(|(_, account)| account.time_ns);
         Some(Chains {
-            time_ns: time_ns + self.further.time_ns,
+            time_ns: time_ns.saturating_add(self.further.time_ns),
             threads: threads.len() as u64,
             rows: listed.map(|(key, account)| self.row(key, account, names)).collect(),
-            further_ns: further.sum::<u64>() + self.further.time_ns,
+            further_ns: sum_of(further).saturating_add(self.further.time_ns),
         })
     }
 
@@ -212,8 +213,8 @@ impl Tally {
 impl Account {
     fn add(&mut self, path: &[&WaitChain], first: &WaitChain, last: &WaitChain) {
         let time = last.storage_ns;
-        self.time_ns += time;
-        self.slept_ns += first.duration_ns;
+        self.time_ns = self.time_ns.saturating_add(time);
+        self.slept_ns = self.slept_ns.saturating_add(first.duration_ns);
         self.longest_ns = self.longest_ns.max(time);
         self.sleeps += 1;
         self.censored += u64::from(first.censored);
@@ -236,10 +237,16 @@ impl Account {
     }
 }
 
+/// A recording may hold any number.
+fn sum_of(times: impl Iterator<Item = u64>) -> u64 {
+    times.fold(0, u64::saturating_add)
+}
+
 /// Adds to a key's time, unless it is one too many.
 fn put<K: std::hash::Hash + Eq>(sums: &mut FxHashMap<K, u64>, key: K, time: u64, most: usize) {
     if sums.len() < most || sums.contains_key(&key) {
-        *sums.entry(key).or_default() += time;
+        let sum = sums.entry(key).or_default();
+        *sum = sum.saturating_add(time);
     }
 }
 

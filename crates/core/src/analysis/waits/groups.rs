@@ -113,11 +113,11 @@ impl WaitGroups {
 
     fn add_wait(&mut self, wait: &Wait) {
         if wait.kernel_thread {
-            self.kernel_threads_ns += wait.duration_ns;
+            self.kernel_threads_ns = self.kernel_threads_ns.saturating_add(wait.duration_ns);
             return;
         }
         self.censored += u64::from(wait.censored);
-        self.blocked_ns += wait.duration_ns;
+        self.blocked_ns = self.blocked_ns.saturating_add(wait.duration_ns);
         let key = match self.by {
             By::Class => Key::Nothing,
             By::Process => Key::Process(wait.pid, wait.process),
@@ -128,7 +128,7 @@ impl WaitGroups {
             let room = self.sums.len() < MOST || self.sums.contains_key(&(key, class));
             let key = if room { key } else { Key::Others };
             let sum = self.sums.entry((key, class)).or_default();
-            sum.time_ns += time_ns;
+            sum.time_ns = sum.time_ns.saturating_add(time_ns);
             sum.waits += 1;
             sum.longest_ns = sum.longest_ns.max(time_ns);
         }

@@ -22,7 +22,7 @@ pub(super) fn parts_of(wait: &Wait) -> impl Iterator<Item = (WaitClass, u64)> {
         (WaitClass::Queue, wait.queue_ns),
         (WaitClass::RunQueue, wait.run_queue_ns),
     ];
-    let known: u64 = parts.iter().map(|(_, time)| time).sum();
+    let known = parts.iter().fold(0_u64, |sum, (_, time)| sum.saturating_add(*time));
     let rest = (wait.class, wait.duration_ns.saturating_sub(known));
     parts.into_iter().chain([rest]).filter(|(_, time)| *time > 0)
 }
@@ -47,7 +47,7 @@ struct Account {
 
 impl Account {
     fn total(&self) -> u64 {
-        self.times.iter().sum()
+        sum_of(&self.times)
     }
 }
 
@@ -56,7 +56,7 @@ impl Tally {
     pub fn add(&mut self, wait: &Wait) {
         self.begun = true;
         if wait.kernel_thread {
-            self.kernel_ns += wait.duration_ns;
+            self.kernel_ns = self.kernel_ns.saturating_add(wait.duration_ns);
             return;
         }
         self.censored += u64::from(wait.censored);
@@ -66,7 +66,7 @@ impl Tally {
         account.waits += 1;
         for (class, time) in parts_of(wait) {
             let place = class as usize;
-            account.times[place] += time;
+            account.times[place] = account.times[place].saturating_add(time);
             self.waits[place] += 1;
             self.longest[place] = self.longest[place].max(time);
         }
@@ -80,9 +80,10 @@ impl Tally {
         let accounts = self.processes.values().chain([&self.others]);
         let mut times: Times = [0; CLASSES];
         for account in accounts {
-            times.iter_mut().zip(account.times).for_each(|(sum, time)| *sum += time);
+            let both = times.iter_mut().zip(account.times);
+            both.for_each(|(sum, time)| *sum = sum.saturating_add(time));
         }
-        let blocked_ns: u64 = times.iter().sum();
+        let blocked_ns = sum_of(&times);
         let unknown = times[WaitClass::Unknown as usize];
         let mut classes: Vec<ClassRow> = WaitClass::ALL
             .iter()
@@ -145,6 +146,11 @@ impl Tally {
         rows.truncate(MOST_LISTED);
         rows
     }
+}
+
+/// A recording may hold any number.
+fn sum_of(times: &Times) -> u64 {
+    times.iter().copied().fold(0, u64::saturating_add)
 }
 
 fn share(part: u64, whole: u64) -> f64 {
