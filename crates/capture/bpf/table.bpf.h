@@ -117,12 +117,12 @@ static __always_inline void remove_request(u64 key)
 	bpf_map_delete_elem(&overflow, &key);
 }
 #else
-/* The request under `key`, or null. */
+/* The request under `key`, or null. A free place has the key 0, which is nobody's. */
 static __always_inline struct wire_request *find_request(u64 key)
 {
 	struct wire_pair *pair = pair_of(key);
 
-	if (!pair)
+	if (!pair || !key)
 		return NULL;
 	if (pair->keys[0] == key)
 		return &pair->requests[0];

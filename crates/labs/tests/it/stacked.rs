@@ -44,6 +44,7 @@ pub fn tests() -> Vec<Trial> {
         trial("stacked::delay", delay),
         trial("stacked::flakey_fails_writes", flakey),
         trial("stacked::crypt", crypt),
+        trial("stacked::crypt_in_pieces", crypt_in_pieces),
         trial("stacked::thin_over_its_pool", thin),
         trial("stacked::raid1", raid1),
         trial("stacked::raid5", raid5),
@@ -273,15 +274,39 @@ fn flakey() -> Result<()> {
 /// What is encrypted is written from other pages, in other bios: the kernel does not say for whom.
 fn crypt() -> Result<()> {
     let scratch = Scratch::new()?;
-    let disk = NullBlk::with_memory(16)?;
-    let key = "5".repeat(128);
-    let arguments = format!("aes-xts-plain64 {key} 0 {} 0", disk.path().display());
-    let mapped = Mapped::of(disk, "crypt", &arguments)?;
+    let mapped = encrypted()?;
     let recording = watch(&scratch, &[&mapped, mapped.below()], &both(&scratch, &mapped)?)?;
     expect_both(&recording, &mapped);
     expect_both(&recording, mapped.below());
     let below = on(&recording, mapped.below());
     assert_eq!(tied(&recording, &mapped, &below, 0), 0, "{}", recording.overview());
+    Ok(())
+}
+
+fn encrypted() -> Result<Mapped<NullBlk>> {
+    let disk = NullBlk::with_memory(16)?;
+    let key = "5".repeat(128);
+    let arguments = format!("aes-xts-plain64 {key} 0 {} 0", disk.path().display());
+    Mapped::of(disk, "crypt", &arguments)
+}
+
+/// Large reads, of which the device mapper takes a part at a time and hands the rest to itself.
+fn crypt_in_pieces() -> Result<()> {
+    let scratch = Scratch::new()?;
+    let mapped = encrypted()?;
+    let (reads, block) = (24, 256 << 10);
+    let job = Job::strided(mapped.path(), Engine::Libaio, Access::Read, reads, block);
+    let fio = job.command(&scratch.fresh("fio.json"))?;
+    let output = scratch.fresh("recording");
+    let mut record = iowhy(["record", "-d", mapped.name(), "-o"])?;
+    record.arg(&output).arg("--").arg(fio.get_program()).args(fio.get_args());
+    let result = finish(record)?;
+    assert!(result.status.success(), "{}", said(&result));
+    let recording = Recording::open(&output)?;
+    recording.check_each();
+    let (count, bytes) = amount(&on(&recording, &mapped), Operation::Read);
+    assert!(count >= reads && bytes == reads * block, "{count} {bytes} {}", recording.overview());
+    assert_eq!(recording.lost(), 0, "{:#?}", recording.environment.losses.items);
     Ok(())
 }
 

@@ -136,7 +136,8 @@ UNDISTURBED(on_split)
 	struct wire_request *r = find_request(number_of(half->bi_private));
 	struct wire_request *front;
 
-	if (!r)
+	/* The device mapper hands the rest of a bio to itself under its own address. */
+	if (!r || find_request(number_of(half)))
 		return 0;
 	front = add_request(number_of(half));
 	if (!front)
