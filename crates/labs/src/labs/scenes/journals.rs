@@ -46,6 +46,8 @@ pub(super) fn syncing(stage: &mut Stage, every: &str) -> Result<()> {
 fn commits(stage: &mut Stage, beside: bool) -> Result<()> {
     let (device, hidden) = stage.hidden(900)?;
     let disk = stage.mounted(device, Kind::Ext4)?;
+    // Writeback throttling beside it would be a second cause.
+    stage.set(disk.device(), "wbt_lat_usec", "0")?;
     if beside {
         hidden.limit("write_bps", stage.dice.between(12, 25) * MIB)?;
         let program = "import os,sys,time\nn=0\nwhile True:\n n+=1\n p=f'{sys.argv[1]}/bulk{n%3}'\n f=open(p,'wb')\n for _ in range(30): f.write(b'x'*1048576)\n f.close()\n time.sleep(0.3)\n";
