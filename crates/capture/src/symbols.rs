@@ -35,10 +35,7 @@ impl KernelSymbols {
                 ProgramInput { context_in: Some(found.as_mut_bytes()), ..Default::default() };
             program.test_run(input)?;
         }
-        Ok(KernelSymbols {
-            end_io: found.end_io.to_vec(),
-            tracepoint_srcu: found.tracepoint_srcu,
-        })
+        Ok(KernelSymbols { end_io: found.end_io.to_vec(), tracepoint_srcu: found.tracepoint_srcu })
     }
 
     fn listed() -> Result<KernelSymbols, Error> {

@@ -114,7 +114,7 @@ impl Looks {
         // Calls at full rate, so that iowhy knows it.
         let start = Instant::now();
         while start.elapsed() < SETTLES {
-            rustix::process::getppid();
+            let _parent = rustix::process::getppid();
         }
         match watcher.0.try_wait() {
             Ok(None) => Ok(Some(watcher)),
@@ -132,7 +132,7 @@ fn nanoseconds(path: &Path) -> Result<[f64; 3]> {
     let mut byte = [0];
     Ok([
         best_of(|| {
-            rustix::process::getppid();
+            let _parent = rustix::process::getppid();
         }),
         best_of(|| {
             // What it reads does not matter.

@@ -1,7 +1,7 @@
 //! A loop device over a file that is cached a second time.
 
 use super::*;
-use crate::analysis::summary::{DeviceSummary, STALLED_NS};
+use crate::analysis::summary::DeviceSummary;
 
 /// Bytes a second from which on a second copy of all of them costs something.
 const BYTES_PER_S: f64 = 4e6;
@@ -31,7 +31,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let sentence = format!("{name} reads and writes its file {file} through the page cache: everything is in memory twice");
     let time = facts::device_time_ns(device).min(all);
     // It is a cost, not a stall: where the device hangs there is another cause.
-    let least = (STALLED_NS as f64 * super::super::finding::WARNING_THREADS) as u64;
+    let least = (facts.duration_ns() as f64 * super::super::finding::WARNING_THREADS).ceil() as u64;
     Ok(Finding::of_device(facts, time.max(least), all, sentence)
         .about(Subject { file: Some(file), ..facts::subject_of(name, facts.top_process(device, |_| true)) })
         .sure(Confidence::Certain)

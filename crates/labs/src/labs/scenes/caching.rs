@@ -85,14 +85,15 @@ pub(super) fn code(stage: &mut Stage, mib: u64) -> Result<()> {
     let (device, hidden) = stage.hidden(768)?;
     let name = format!("lib{}.so", stage.dice.name());
     let (disk, file) = cold_file(stage, device, &name, 100)?;
-    hidden.iops(stage.dice.between(300, 900))?;
+    if mib <= 100 {
+        stage.uneven(&hidden, 300, 900);
+    }
     let memory = Cgroup::memory(&stage.scratch, mib * MIB)?;
     let program = "import mmap,sys,random\nf=open(sys.argv[1],'rb')\nm=mmap.mmap(f.fileno(),0,prot=mmap.PROT_READ)\nm.madvise(mmap.MADV_RANDOM)\nn=len(m)//4096//2\nx=0\nwhile True:\n x+=m[random.randrange(n)*4096]\n";
     let mut python = std::process::Command::new(crate::command::find("python3")?);
     python.args(["-c", program]).arg(&file);
     stage.start(memory.inside(&python))?;
     if mib > 100 {
-        hidden.open();
         std::thread::sleep(std::time::Duration::from_secs(4));
     }
     stage.keep(memory);
@@ -123,7 +124,7 @@ pub(super) fn scan(stage: &mut Stage, what: &str) -> Result<()> {
     let (device, hidden) = stage.hidden(768)?;
     let many = if what.contains("lstat") { (24_000, 1) } else { (2_000, 100_000) };
     let disk = tree(stage, device, many.0, many.1)?;
-    hidden.iops(stage.dice.between(60, 110))?;
+    stage.uneven(&hidden, 60, 110);
     let walk = format!(
         "import os,sys\nfor d,_,fs in os.walk(sys.argv[1]):\n for f in fs:\n  p=os.path.join(d,f)\n  {what}\n"
     );
@@ -162,7 +163,7 @@ fn bursts(stage: &mut Stage, bursts: bool) -> Result<()> {
     let log = fio::prepare(&disk.path().join("data"), 100 * MIB)?;
     disk.remount()?;
     stage.set(disk.device(), "wbt_lat_usec", "0")?;
-    hidden.iops(stage.dice.between(500, 800))?;
+    stage.uneven(&hidden, 500, 800);
     let job = Job::new(&table, Engine::Psync, Access::RandomRead, 8192)
         .direct()
         .with("size", (100 * MIB).to_string())
@@ -204,7 +205,7 @@ fn pieces(stage: &mut Stage, full: bool) -> Result<()> {
         disk.remount()?;
     }
     stage.set(disk.device(), "read_ahead_kb", "128")?;
-    hidden.iops(stage.dice.between(120, 260))?;
+    stage.uneven(&hidden, 120, 260);
     stage.shell(r#"sleep 1; cat "$1"/table >/dev/null; sleep 60"#, &[disk.path()])?;
     stage.keep(disk);
     Ok(())
@@ -216,7 +217,7 @@ pub(super) fn mix(stage: &mut Stage, both: bool) -> Result<()> {
     let table = fio::prepare(&disk.path().join("table"), 200 * MIB)?;
     let other = fio::prepare(&disk.path().join("other"), 200 * MIB)?;
     disk.remount()?;
-    hidden.iops(stage.dice.between(500, 900))?;
+    stage.uneven(&hidden, 500, 900);
     let direct = Job::new(&table, Engine::Psync, Access::RandomWrite, 4096)
         .direct()
         .with("size", (200 * MIB).to_string());
@@ -235,7 +236,7 @@ fn parts(stage: &mut Stage, bytes: u64) -> Result<()> {
     let (device, hidden) = stage.hidden(768)?;
     let name = stage.dice.name();
     let (disk, file) = cold_file(stage, device, &name, 300)?;
-    hidden.iops(stage.dice.between(200, 500))?;
+    stage.uneven(&hidden, 200, 500);
     let program = format!(
         "import os,sys,random\nfd=os.open(sys.argv[1],os.O_WRONLY|os.O_DSYNC)\nwhile True: os.pwrite(fd,b'x'*{bytes},random.randrange(76000)*4096)\n"
     );

@@ -106,7 +106,7 @@ fn stat_storm(stage: &mut Stage, frames: bool) -> Result<()> {
         format!("/sys/fs/ext4/{}/inode_readahead_blks", disk.device().name()).into(),
         "1",
     )?;
-    hidden.iops(stage.dice.between(60, 110))?;
+    stage.uneven(&hidden, 60, 110);
     std::thread::sleep(std::time::Duration::from_secs(3));
     stage.keep(disk);
     Ok(())

@@ -32,7 +32,7 @@ pub(super) fn syncing(stage: &mut Stage, every: &str) -> Result<()> {
     let disk = stage.mounted(device, kind)?;
     let name = stage.dice.name();
     let file = fio::prepare(&disk.path().join(name), 32 * MIB)?;
-    hidden.iops(stage.dice.between(700, 1500))?;
+    stage.uneven(&hidden, 700, 1500);
     let job = Job::new(&file, Engine::Psync, Access::Write, 4096)
         .with("size", (32 * MIB).to_string())
         .with("fsync", every)
@@ -102,7 +102,7 @@ fn wbt(stage: &mut Stage, target: &str) -> Result<()> {
 pub(super) fn appending(stage: &mut Stage, one: bool) -> Result<()> {
     let (device, hidden) = stage.hidden(700)?;
     let disk = stage.mounted(device, Kind::Ext4)?;
-    hidden.iops(stage.dice.between(300, 600))?;
+    stage.uneven(&hidden, 300, 600);
     let threads = stage.dice.between(4, 10);
     let program = format!(
         "import os,sys,threading\ndef run(n):\n fd=os.open(sys.argv[1]+'/out'+('' if {} else str(n)),os.O_CREAT|os.O_WRONLY|os.O_APPEND|os.O_DIRECT)\n import mmap\n b=mmap.mmap(-1,4096)\n while True: os.write(fd,b)\nfor n in range({threads}): threading.Thread(target=run,args=(n,)).start()\n",
@@ -159,7 +159,7 @@ fn atime(stage: &mut Stage, option: &str) -> Result<()> {
         "import glob,sys\nfor f in glob.glob(sys.argv[1]+'/f*'): open(f).read()\n",
         disk.path(),
     )?;
-    hidden.limit("write_bps", stage.dice.between(1, 3) * MIB)?;
+    hidden.limit("write_bps", stage.dice.between(300, 700) << 10)?;
     let program = "import os,sys,time\nwhile True:\n for i in range(6000):\n  open(f'{sys.argv[1]}/f{i}').read()\n  time.sleep(0.0005)\n";
     stage.python(program, &[disk.path()])?;
     stage.keep(disk);
@@ -170,7 +170,7 @@ fn atime(stage: &mut Stage, option: &str) -> Result<()> {
 fn discard(stage: &mut Stage, option: &str) -> Result<()> {
     let device = stage.fast(700)?;
     let disk = stage.mounted(device, Kind::Ext4)?;
-    let make = "import sys\nfor i in range(9000): open(f'{sys.argv[1]}/t{i}','w').write('x'*(40000 if i%2 else 4000))\n";
+    let make = "import sys\nfor i in range(18000): open(f'{sys.argv[1]}/t{i}','w').write('x'*(40000 if i%2 else 4000))\n";
     script(make, disk.path())?;
     disk.remount()?;
     let options = format!("remount,{option},commit=1");
@@ -178,7 +178,7 @@ fn discard(stage: &mut Stage, option: &str) -> Result<()> {
         "mount",
         ["-o".as_ref(), std::ffi::OsStr::new(&options), disk.path().as_os_str()],
     )?;
-    let program = "import os,sys,time\nfor n in range(0,8960,40):\n for i in range(n+1,n+40,2): os.unlink(f'{sys.argv[1]}/t{i}')\n fd=os.open(sys.argv[1],os.O_RDONLY);os.fsync(fd);os.close(fd)\n time.sleep(0.04)\ntime.sleep(60)\n";
+    let program = "import os,sys,time\nfor n in range(0,17960,40):\n for i in range(n+1,n+40,2): os.unlink(f'{sys.argv[1]}/t{i}')\n fd=os.open(sys.argv[1],os.O_RDONLY);os.fsync(fd);os.close(fd)\n time.sleep(0.01)\ntime.sleep(60)\n";
     stage.python(program, &[disk.path()])?;
     stage.keep(disk);
     Ok(())

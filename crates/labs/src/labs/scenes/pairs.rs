@@ -60,7 +60,7 @@ fn scan_beside_syncs(stage: &mut Stage) -> Result<()> {
     let (device, hidden) = stage.hidden(768)?;
     let disk = caching::tree(stage, device, 24_000, 1)?;
     let file = fio::prepare(&disk.path().join("journal.db"), 32 * MIB)?;
-    hidden.iops(stage.dice.between(250, 400))?;
+    stage.uneven(&hidden, 250, 400);
     let walk = "import os,sys\nfor d,_,fs in os.walk(sys.argv[1]):\n for f in fs: os.lstat(os.path.join(d,f))\n";
     stage.python(walk, &[disk.path()])?;
     let job = Job::new(&file, Engine::Psync, Access::Write, 4096)
