@@ -147,7 +147,7 @@ struct xarray {
 };
 
 struct xa_node {
-	unsigned long marks[3][1];
+	unsigned long marks[3]; /* of three times a number of words that is 1 */
 };
 
 struct address_space {

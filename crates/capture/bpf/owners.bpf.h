@@ -100,6 +100,7 @@ static __noinline void emit_owners(struct wire_request *r, struct wire_part *par
 		return;
 	owners.request = r->id;
 	owners.inode = part->inode;
+	owners.offset = part->offset;
 	total = owners.other_bytes = dirtiers->other_bytes;
 	for (i = 0; i < WIRE_MAX_OWNERS; i++) {
 		owners.owners[i] = dirtiers->top[i];

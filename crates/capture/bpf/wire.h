@@ -467,6 +467,7 @@ struct wire_owners {
 	unsigned int count;
 	unsigned long long request;
 	struct wire_inode inode;
+	unsigned long long offset;	/* of the part */
 	unsigned long long other_bytes; /* dirtied by more processes than are kept */
 	unsigned long long theirs;	/* bytes of the part that all of these dirtied */
 	struct wire_owner owners[WIRE_MAX_OWNERS];

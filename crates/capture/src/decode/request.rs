@@ -317,10 +317,13 @@ impl Decoder {
         batch: &mut Batch,
         names: &mut Names,
     ) {
+        let is_of_part = |one: &&wire::wire_owners| {
+            key(&one.inode) == key(&part.inode) && one.offset == part.offset
+        };
         let owners = self
             .owners
             .get(&request.id)
-            .and_then(|all| all.iter().find(|one| key(&one.inode) == key(&part.inode)).copied())
+            .and_then(|all| all.iter().find(is_of_part).copied())
             .unwrap_or_else(wire::wire_owners::new_zeroed);
         let known: u64 = owners.owners.iter().map(|owner| owner.bytes).sum();
         let dirtied = known + owners.other_bytes;

@@ -34,7 +34,7 @@ static __always_inline bool has_unwritten(struct address_space *mapping, struct 
 
 	/* The marks of a tree's root stand for all of it: the first is "dirty", the second "writeback". */
 	if ((head & 3) == 2)
-		return READ(node, marks[0][0]) | READ(node, marks[1][0]);
+		return READ(node, marks[0]) | READ(node, marks[1]);
 	/* There is only this one. */
 	bpf_probe_read_kernel(&flags, sizeof(flags), folio);
 	return flags & (1ULL << bpf_core_enum_value(enum pageflags, PG_writeback));
