@@ -124,6 +124,9 @@ fn say_what_there_is(requests: u64, environment: &Environment, directory: &Path)
     let path = directory.display();
     let requests = counted(requests, "requests");
     output::note(&format!("recorded {requests} in {seconds:.1} s, {lost} lost, into {path}"));
+    for loss in environment.losses.items.iter().filter(|loss| loss.requests) {
+        output::note(&format!("lost: {}", loss.sentence()));
+    }
     output::note(&format!("show it with: iowhy report {path}"));
 }
 

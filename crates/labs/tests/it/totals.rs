@@ -5,6 +5,7 @@ use crate::support::{finish, iowhy, said, trial, watch};
 use iowhy_labs::devices::{Backing, BlockDevice, Cgroup, FileSystem, Kind, Limit, LoopDevice};
 use iowhy_labs::error::Context;
 use iowhy_labs::fio::{self, Access, Engine, Job, Report};
+use iowhy_labs::recorded::Weight;
 use iowhy_labs::scratch::Scratch;
 use iowhy_labs::{Error, Result};
 use libtest_mimic::Trial;
@@ -23,6 +24,7 @@ pub fn tests() -> Vec<Trial> {
         trial("totals::live_watch_counts_the_same", live_watch),
         trial("totals::duckdb_and_pandas_read_it", other_readers),
         trial("totals::recording_is_private", private),
+        trial("totals::recording_of_a_size", of_a_size),
         trial("totals::fio_agrees_on_the_time", fio_agrees),
     ]
 }
@@ -90,6 +92,31 @@ fn throttled() -> Result<()> {
     for request in &recording.requests {
         assert_eq!(recording.text(request.cgroup), cgroup.name(), "{}", recording.overview());
     }
+    Ok(())
+}
+
+/// What a recording has no room for is left out and counted: nothing is missing that is not.
+fn of_a_size() -> Result<()> {
+    const MOST: u64 = 1;
+    const READS: u64 = 60_000;
+    iowhy_labs::machine::need_bpf()?;
+    let scratch = Scratch::new()?;
+    let device = LoopDevice::new(&scratch, Backing::Tmpfs, 512 * MIB)?;
+    let fio = Job::strided(device.path(), Engine::Libaio, Access::Read, READS, 4096)
+        .with("iodepth", "16")
+        .command(&scratch.fresh("fio.json"))?;
+    let output = scratch.fresh("recording");
+    let mut record = iowhy(["record", "--most-mb", &MOST.to_string(), "-d", device.name(), "-o"])?;
+    record.arg(&output).arg("--").arg(fio.get_program()).args(fio.get_args());
+    let result = finish(record)?;
+    assert!(result.status.success(), "{}", said(&result));
+    let recording = Recording::open(&output)?;
+    let (found, lost) = (recording.requests.len() as u64, recording.lost());
+    assert!(found > 0 && found < READS && found + lost >= READS, "{found} and {lost} lost");
+    let weight = Weight::of(&output)?;
+    assert!(weight.bytes <= MOST * MIB, "{} B on disk", weight.bytes);
+    let told = said(&result).contains("--most-mb");
+    assert!(told, "nobody is told: {}", said(&result));
     Ok(())
 }
 
