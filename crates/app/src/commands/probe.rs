@@ -7,7 +7,7 @@ use crate::output;
 use iowhy_views::probe::{ProbeRow, render};
 use rustix::fs::FileType;
 use serde_json::Value;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -41,6 +41,8 @@ const WRITES: [Part; 2] = [
 
 /// Says what it will do, does it, and shows what it found.
 pub fn run(args: &Probe) -> Result<(), Failure> {
+    // Before there is a file to leave behind.
+    let stop = stop_flag()?;
     let target = Target::of(args)?;
     let parts: Vec<&Part> = match args.write {
         true => WRITES.iter().chain(&READS).collect(),
@@ -55,7 +57,6 @@ pub fn run(args: &Probe) -> Result<(), Failure> {
         ),
         false => format!("reads {path} for {all} s, past the page cache; writes nothing"),
     });
-    let stop = stop_flag()?;
     let mut rows = Vec::new();
     for part in parts {
         rows.push(measure(part, &target, args, &stop)?);
@@ -141,10 +142,10 @@ fn new_file(folder: &Path) -> Result<PathBuf, Failure> {
     }
 }
 
-/// A signal ends fio, so that the file is removed.
+/// A signal ends fio, so that the file is removed: also that of a terminal that is gone.
 fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&stop))
             .map_err(|error| Failure::new(format!("failed to handle signals: {error}"), None))?;
     }

@@ -32,6 +32,7 @@ mod labs;
 mod live_labs;
 mod locate;
 mod metadata;
+mod probe;
 mod recording;
 mod records;
 mod side_by_side;
@@ -74,6 +75,7 @@ fn main() {
         locate::tests(),
         side_by_side::tests(),
         signals::tests(),
+        probe::tests(),
     ];
     libtest_mimic::run(&arguments, tests.into_iter().flatten().collect()).exit();
 }
