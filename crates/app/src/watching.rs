@@ -10,6 +10,7 @@ use iowhy_core::model::filter::Silent;
 use iowhy_core::model::{Environment, Filter, Names};
 use iowhy_core::source::{Batch, Progress, Source};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::io::ErrorKind;
 use std::process::{Child, Command};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,6 +52,13 @@ pub trait Sink {
 
     /// Takes note of what is true of the watch so far.
     fn note(&mut self, _now: &Environment) {}
+
+    /// Takes back what it has begun: nothing was watched.
+    fn discard(self)
+    where
+        Self: Sized,
+    {
+    }
 }
 
 /// Watches until `until`, and hands what `filter` keeps to `sink`. When a sink fails, the watch
@@ -64,7 +72,13 @@ pub fn watch<S: Sink>(
     let stop = stop_flag()?;
     let mut live = Live::begin(options)?;
     let mut sink = begin(live.environment())?;
-    let mut child = until.command.as_mut().map(start).transpose()?;
+    let mut child = match until.command.as_mut().map(start).transpose() {
+        Ok(child) => child,
+        Err(failure) => {
+            sink.discard();
+            return Err(failure);
+        }
+    };
     let mut names = Names::new();
     let mut batch = Batch::default();
     let mut told = Told::new(until.time, S::PRINTS);
@@ -142,7 +156,12 @@ fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
 fn start(command: &mut Command) -> Result<Child, Failure> {
     command.spawn().map_err(|error| {
         let program = command.get_program().to_string_lossy();
-        Failure::new(format!("failed to start {program}: {error}"), None)
+        let hint = match error.kind() {
+            ErrorKind::NotFound => "the interpreter that its first line names (#!) is not there",
+            ErrorKind::PermissionDenied => "may you run it, and is its file system mounted noexec?",
+            _ => "is it a program for this machine? A script needs its interpreter: -- sh FILE",
+        };
+        Failure::new(format!("failed to start {program}: {error}"), Some(hint.to_owned()))
     })
 }
 

@@ -9,9 +9,12 @@ use iowhy_core::figures::counted;
 use iowhy_core::model::{Environment, Names};
 use iowhy_core::recording::{Budget, Writer};
 use iowhy_core::source::Batch;
+use rustix::fs::Access;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::Instant;
+
+const WHAT_STANDS_THERE: &str = "what stands after -- is the program to run while recording";
 
 /// A recording that is being written.
 struct Recorder {
@@ -58,6 +61,10 @@ impl Sink for Recorder {
         let now = self.about(now);
         self.writer.update(&now);
     }
+
+    fn discard(self) {
+        self.writer.discard();
+    }
 }
 
 /// Records until the time is over, the command ends, or a signal comes.
@@ -73,24 +80,40 @@ pub fn run(args: &Record) -> Result<(), Failure> {
     finish(watched, &directory)
 }
 
-/// The command to run, if it can be found: better to say so before anything is recorded.
+/// The command to run, if it can be: better to say so before anything is recorded.
 fn command(words: &[std::ffi::OsString]) -> Result<Option<Command>, Failure> {
     let Some((program, arguments)) = words.split_first() else { return Ok(None) };
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let given = Path::new(program);
-    let found = if given.components().count() > 1 {
-        given.is_file()
-    } else {
-        std::env::split_paths(&path).any(|folder| folder.join(given).is_file())
-    };
-    if !found {
-        let name = given.display();
-        let hint = "what stands after -- is the program to run while recording".to_owned();
-        return Err(Failure::new(format!("failed to start {name}: no such program"), Some(hint)));
+    let places = places(Path::new(program));
+    let may_run = |place: &PathBuf| rustix::fs::access(place, Access::EXEC_OK).is_ok();
+    if !places.iter().any(|place| place.is_file() && may_run(place)) {
+        return Err(no_program(Path::new(program), &places));
     }
     let mut command = Command::new(program);
     command.args(arguments);
     Ok(Some(command))
+}
+
+/// Where a program of that name would be.
+fn places(program: &Path) -> Vec<PathBuf> {
+    if program.components().count() > 1 {
+        return vec![program.to_owned()];
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).map(|folder| folder.join(program)).collect()
+}
+
+fn no_program(program: &Path, places: &[PathBuf]) -> Failure {
+    let there = places.iter().find(|place| place.exists());
+    let (cause, hint) = match there {
+        Some(place) if place.is_dir() => ("it is a directory", WHAT_STANDS_THERE.to_owned()),
+        Some(place) => {
+            let file = place.display();
+            let ways = format!("chmod +x {file}, or name what runs it: -- sh {file}");
+            ("it is a file that cannot be executed", ways)
+        }
+        None => ("no such program", WHAT_STANDS_THERE.to_owned()),
+    };
+    Failure::new(format!("failed to start {}: {cause}", program.display()), Some(hint))
 }
 
 /// A directory that is not there yet: `iowhy-recording`, else with a number.

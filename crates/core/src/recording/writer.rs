@@ -50,6 +50,8 @@ impl Default for Limits {
 /// Writes a recording.
 pub struct Writer {
     directory: PathBuf,
+    /// Whether the directory was not there before.
+    ours: bool,
     limits: Limits,
     environment: Environment,
     /// Whether `environment` differs from what `recording.json` holds.
@@ -85,6 +87,7 @@ impl Writer {
         let ours = make(directory)?;
         let mut writer = Writer {
             directory: directory.to_owned(),
+            ours,
             limits,
             environment: Environment::default(),
             stale: true,
@@ -107,6 +110,11 @@ impl Writer {
         }
         self.write_environment()?;
         manifest::reserve(&self.directory)
+    }
+
+    /// Takes back a recording in which nothing was written yet, as if it had never begun.
+    pub fn discard(self) {
+        unmake(&self.directory, self.ours);
     }
 
     /// Where the recording stands.
@@ -315,7 +323,7 @@ fn make(directory: &Path) -> Result<bool, Error> {
     }
 }
 
-/// Removes what a recording that could not begin left, so that the same command can be tried again.
+/// Removes what a recording that did not begin left, so that the same command can be tried again.
 /// What cannot be removed stays; the error that led here is the one to show.
 fn unmake(directory: &Path, ours: bool) {
     manifest::release(directory);

@@ -27,6 +27,7 @@ pub fn tests() -> Vec<Trial> {
         trial("bad_input::output_exists", output_exists),
         trial("bad_input::output_cannot_be_made", output_cannot_be_made),
         trial("bad_input::command_is_not_there", command_is_not_there),
+        trial("bad_input::command_cannot_run", command_cannot_run),
         trial("bad_input::not_a_recording", not_a_recording),
         trial("bad_input::newer_recording", newer_recording),
         trial("bad_input::damaged_recording", damaged_recording),
@@ -135,6 +136,34 @@ fn command_is_not_there() -> Result<()> {
     record.arg(folder.path().join("recording")).args(["--", "/no/such/program"]);
     let (_, text) = refused(record)?;
     assert!(text.contains("/no/such/program"), "{text}");
+    Ok(())
+}
+
+/// A file that is no program leaves no recording, whether that shows before the watch or at its start.
+fn command_cannot_run() -> Result<()> {
+    machine::need_bpf()?;
+    let folder = folder()?;
+    let file = |name: &str, mode: u32| {
+        let path = folder.path().join(name);
+        fs::write(&path, "#!/no/such/interpreter\n").context(|| "make a file".to_owned())?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode))
+            .context(|| "set its mode".to_owned())?;
+        Ok(path)
+    };
+    let cases = [
+        (file("data", 0o644)?, "cannot be executed", "chmod +x"),
+        (folder.path().to_owned(), "is a directory", "the program to run"),
+        (file("script", 0o755)?, "No such file", "interpreter"),
+    ];
+    for (program, cause, hint) in cases {
+        let output = folder.path().join("recording");
+        let mut record = iowhy(["record", "-o"])?;
+        record.arg(&output).arg("--").arg(&program);
+        let (_, text) = refused(record)?;
+        assert!(text.contains(&*program.to_string_lossy()) && text.contains(cause), "{text}");
+        assert!(text.contains("hint: ") && text.contains(hint), "{text}");
+        assert!(!output.exists(), "no recording of nothing: {text}");
+    }
     Ok(())
 }
 
