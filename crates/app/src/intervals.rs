@@ -3,6 +3,7 @@
 //! What does not belong here: what the screens show (see [`iowhy_views::interval`]).
 
 use crate::args::interval::{Given, Intervals};
+use crate::commands::unprivileged;
 use crate::failure::{Failure, USAGE};
 use crate::output::{self, Answer};
 use crate::sources;
@@ -137,6 +138,10 @@ fn live<P: Pass>(
     let watched = watch(&options, &args.only.filter(), until, |now| {
         let cutter = Cutter::new(like(now), given.wanted, now);
         Ok(Cutting { cutter, printer, environment: now.clone(), seen_ns: 0 })
+    })
+    .map_err(|failure| {
+        let interval = given.wanted.every_ns.map_or(WHOLE, Duration::from_nanos);
+        unprivileged::instead(failure, interval, args.json)
     })?;
     let Cutting { cutter, mut printer, .. } = watched.sink;
     let late = cutter.late();

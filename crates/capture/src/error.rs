@@ -88,9 +88,8 @@ impl Error {
     pub fn hint(&self) -> String {
         match self {
             Error::Privilege { .. } => {
-                "run it as root: sudo iowhy; or grant what it needs: sudo setcap \
-                 cap_bpf,cap_perfmon,cap_sys_ptrace,cap_dac_read_search,cap_syslog+ep \"$(command -v iowhy)\""
-                    .to_owned()
+                let granting = crate::privilege::granting();
+                format!("run it as root: sudo iowhy; or grant what it needs: {granting}")
             }
             Error::NoBtf { .. } => {
                 "the kernel must be built with CONFIG_DEBUG_INFO_BTF=y (the distributions' kernels \
@@ -107,9 +106,7 @@ impl Error {
                  kernel's memory"
                     .to_owned()
             }
-            Error::Kernel { .. } => {
-                "`iowhy check` shows what this kernel allows".to_owned()
-            }
+            Error::Kernel { .. } => "`iowhy check` shows what this kernel allows".to_owned(),
             Error::NoDevice { known, .. } => format!("the devices here are {}", known.join(" ")),
             Error::TooManyDevices { .. } => {
                 "name fewer, or none to watch all of them and filter the report".to_owned()

@@ -6,6 +6,7 @@
 //! | `src/probes/` | the BPF programs, a folder for each group that loads or fails on its own |
 //! | [`kernel`] | facts about this kernel, asked once |
 //! | [`plan`] | which probes, from facts and wishes: pure |
+//! | [`privilege`] | capabilities, and what is lost without each |
 //! | [`session`] | load, attach, read the ring, count what was lost |
 //! | [`snapshot`] | what is there already when a watch begins, and still when it ends |
 //! | `sleeping_stack` | what functions a thread that sleeps is in |
@@ -29,6 +30,7 @@ pub mod kernel;
 pub mod live;
 pub mod locate;
 pub mod plan;
+pub mod privilege;
 pub mod sampler;
 pub mod session;
 mod sleeping_stack;

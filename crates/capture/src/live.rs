@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::host::{devices, lockdown, mounts::Mounts, own, system};
 use crate::kernel::{self, Facts};
 use crate::plan::{PROBES, Plan, Wishes};
+use crate::privilege;
 use crate::sampler::{Sampler, Sampling};
 use crate::session::{END_NOT_SEEN, Session};
 use crate::snapshot::{InFlight, LookedAt, UnderWay, Writers};
@@ -19,7 +20,6 @@ use iowhy_core::held_back::HeldBack;
 use iowhy_core::model::environment::Device;
 use iowhy_core::model::{Environment, Losses, Names};
 use iowhy_core::source::{Batch, Progress, Source};
-use rustix::thread::CapabilitySet;
 use std::path::Path;
 
 /// Records decoded at a time: few enough that their rows are still in the CPU's cache when they
@@ -83,7 +83,7 @@ impl Live {
     /// Begins to watch.
     pub fn begin(options: &Options) -> Result<Live, Error> {
         let cpu_before_ns = own::cpu_ns();
-        require_privilege()?;
+        privilege::require()?;
         require_kernel()?;
         let mut environment = system::environment();
         environment.devices = devices::list();
@@ -312,26 +312,6 @@ pub fn facts() -> Result<Facts, Error> {
     kernel::probe(&tracepoints, &KernelSymbols::find()?)
 }
 
-/// The capabilities a watch needs, and what for.
-pub const CAPABILITIES: &[(CapabilitySet, &str, &str)] = &[
-    (CapabilitySet::BPF, "CAP_BPF", "load programs"),
-    (CapabilitySet::PERFMON, "CAP_PERFMON", "read kernel memory and attach to tracepoints"),
-];
-
-/// Names of the capabilities of [`CAPABILITIES`] that this process lacks. CAP_SYS_ADMIN stands for
-/// all of them.
-pub fn missing_capabilities() -> Vec<&'static str> {
-    let Ok(sets) = rustix::thread::capabilities(None) else { return Vec::new() };
-    if sets.effective.contains(CapabilitySet::SYS_ADMIN) {
-        return Vec::new();
-    }
-    CAPABILITIES
-        .iter()
-        .filter(|(set, _, _)| !sets.effective.contains(*set))
-        .map(|(_, name, _)| *name)
-        .collect()
-}
-
 /// Without the probes that a watch cannot do without, none begins.
 fn require_probes(plan: &Plan) -> Result<(), Error> {
     match plan.first_needed_missing() {
@@ -349,11 +329,6 @@ fn waits(session: &Session) -> Waits {
     let maps = ["wait_stacks", "wait_stacks_2"];
     let stacks = maps.iter().filter_map(|map| session.handle(map)).collect();
     Waits::with(stacks, session.handle("wait_user_stacks"))
-}
-
-fn require_privilege() -> Result<(), Error> {
-    let missing = missing_capabilities();
-    if missing.is_empty() { Ok(()) } else { Err(Error::Privilege { missing: missing.join(", ") }) }
 }
 
 /// What no privilege helps against: said before anything is tried, for the kernel's own answers to it
@@ -433,5 +408,5 @@ fn limits(plan: &Plan, session: &Session, facts: &Facts, unlisted: u64) -> Vec<S
                      list of them was not found";
         format!("{} {found}", plural(unlisted, "request"))
     });
-    missing.chain(failed).chain(hidden).chain(unlisted).collect()
+    missing.chain(failed).chain(privilege::limits()).chain(hidden).chain(unlisted).collect()
 }

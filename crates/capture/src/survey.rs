@@ -6,6 +6,7 @@ use crate::host::{lockdown, read_text};
 use crate::kernel::Facts;
 use crate::live;
 use crate::plan::{Plan, Probe, Wishes};
+use crate::privilege::{self, Capability};
 use crate::session::Session;
 use std::path::Path;
 use std::time::Instant;
@@ -63,7 +64,9 @@ pub struct Survey {
 
 /// Looks at everything.
 pub fn survey() -> Survey {
-    let mut items = vec![kernel(), privilege(), btf(), lockdown()];
+    let mut items = vec![kernel()];
+    items.extend(privileges());
+    items.extend([btf(), lockdown()]);
     let mut programs = Vec::new();
     match live::facts() {
         Ok(facts) => {
@@ -88,18 +91,19 @@ fn kernel() -> Item {
     item("kernel", State::Yes, value, "")
 }
 
-fn privilege() -> Item {
-    let missing = live::missing_capabilities();
+/// One row where all are there, else a row for each that is missing.
+fn privileges() -> Vec<Item> {
+    let missing = privilege::missing();
     if missing.is_empty() {
-        let names: Vec<&str> = live::CAPABILITIES.iter().map(|(_, name, _)| *name).collect();
-        item("capabilities", State::Yes, names.join(" "), "")
-    } else {
-        let missing = missing.join(" ");
-        let lost = format!(
-            "every request: only /proc/diskstats is left. Missing {missing}: run it with sudo"
-        );
-        item("capabilities", State::No, format!("missing {missing}"), &lost)
+        let names: Vec<&str> = privilege::CAPABILITIES.iter().map(|it| it.name).collect();
+        return vec![item("capabilities", State::Yes, names.join(" "), "")];
     }
+    let row = |it: &&Capability| item("capability", State::No, format!("no {}", it.name), it.lost);
+    let mut items: Vec<Item> = missing.iter().map(row).collect();
+    if let Some(last) = items.last_mut() {
+        last.lost.push_str(&format!(". Run it with sudo, or: {}", privilege::granting()));
+    }
+    items
 }
 
 fn btf() -> Item {

@@ -16,6 +16,6 @@ pub mod record;
 pub mod report;
 pub mod snoop;
 pub mod stages;
-mod unprivileged;
+pub mod unprivileged;
 pub mod views;
 pub mod watch;

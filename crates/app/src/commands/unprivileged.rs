@@ -12,8 +12,21 @@ use std::time::Duration;
 /// Long enough for a rate, short enough for somebody who asked for something else.
 const LONGEST: Duration = Duration::from_secs(2);
 
+/// Where a watch could not begin but leaves the kernel's counters: says so, shows them, and gives the
+/// failure that there is nothing more to say of.
+pub fn instead(failure: Failure, time: Duration, json: bool) -> Failure {
+    if !failure.leaves_counters || json {
+        return failure;
+    }
+    output::failure(&failure);
+    match show(time) {
+        Ok(()) => Failure { message: String::new(), hint: None, ..failure },
+        Err(unshown) => unshown,
+    }
+}
+
 /// Watches the kernel's counters for a moment and shows them.
-pub fn show(time: Duration) -> Result<(), Failure> {
+fn show(time: Duration) -> Result<(), Failure> {
     output::note("so only what the kernel counts is shown:");
     let mut environment = system::environment();
     environment.start_ns = system::now_ns();

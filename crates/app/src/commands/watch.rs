@@ -2,7 +2,6 @@
 
 use crate::args::{Show, Watch};
 use crate::failure::Failure;
-use crate::output;
 use crate::watching::{Sink, Until, watch};
 use iowhy_core::analysis::Summarizer;
 use iowhy_core::model::{Environment, Names};
@@ -20,15 +19,8 @@ pub fn run(args: &Watch, show: &Show) -> Result<(), Failure> {
     let options = args.beside.options(&args.only);
     let until = Until { time: Some(args.time), command: None };
     let filter = args.only.filter();
-    let result = watch(&options, &filter, until, |now| Ok(Summarizer::new(now)));
-    let watched = match result {
-        Err(failure) if failure.leaves_counters && !show.json => {
-            output::failure(&failure);
-            super::unprivileged::show(args.time)?;
-            return Err(Failure { message: String::new(), hint: None, ..failure });
-        }
-        result => result?,
-    };
+    let watched = watch(&options, &filter, until, |now| Ok(Summarizer::new(now)))
+        .map_err(|failure| super::unprivileged::instead(failure, args.time, show.json))?;
     let environment = Environment { filter: args.only.to_string(), ..watched.environment };
     let summary = watched.sink.finish(&environment, &watched.names);
     super::report::show(&summary, show)

@@ -2,7 +2,7 @@
 //! nothing lost that was written.
 
 use crate::recording::Recording;
-use crate::support::{NO_PERMISSION, finish, iowhy, labs_program, refused, said, trial, watch};
+use crate::support::{finish, iowhy, labs_program, refused, said, trial, watch};
 use iowhy_labs::devices::{Backing, BlockDevice, FileSystem, Kind, LoopDevice};
 use iowhy_labs::error::Context;
 use iowhy_labs::fio::{Access, Engine, Job};
@@ -20,8 +20,6 @@ const MIB: u64 = 1 << 20;
 
 pub fn tests() -> Vec<Trial> {
     vec![
-        trial("bad_input::no_privilege", no_privilege),
-        trial("bad_input::check_without_privilege", check_without_privilege),
         trial("bad_input::unknown_device", unknown_device),
         trial("bad_input::unknown_option", unknown_option),
         trial("bad_input::output_exists", output_exists),
@@ -40,49 +38,6 @@ pub fn tests() -> Vec<Trial> {
 
 fn folder() -> Result<tempfile::TempDir> {
     tempfile::tempdir().context(|| "make a folder".to_owned())
-}
-
-/// `iowhy` with `arguments`, as a user who may do nothing.
-fn as_nobody(folder: &Path, arguments: &[&str]) -> Result<Command> {
-    if machine::need_root().is_err() {
-        return iowhy(arguments);
-    }
-    // The built program may lie where nobody may look.
-    let program = folder.join("iowhy");
-    fs::copy(iowhy_labs::iowhy::binary()?, &program).context(|| "copy iowhy".to_owned())?;
-    fs::set_permissions(folder, fs::Permissions::from_mode(0o755))
-        .context(|| "open the folder".to_owned())?;
-    let mut command = Command::new(command::find("setpriv")?);
-    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all"]);
-    command.arg(program).args(arguments).stdin(Stdio::null()).current_dir("/");
-    Ok(command)
-}
-
-fn no_privilege() -> Result<()> {
-    let folder = folder()?;
-    for arguments in [&["record", "-t", "1", "-o", "/tmp/iowhy-labs-never"][..], &["-t", "1"]] {
-        let output = finish(as_nobody(folder.path(), arguments)?)?;
-        let text = said(&output);
-        assert_eq!(output.status.code(), Some(NO_PERMISSION), "{arguments:?}:\n{text}");
-        assert!(
-            text.contains("CAP_BPF") && text.contains("CAP_PERFMON"),
-            "which capability:\n{text}"
-        );
-        assert!(text.contains("setcap") || text.contains("sudo"), "how to grant it:\n{text}");
-        assert!(!text.contains("panicked"), "{text}");
-    }
-    assert!(!Path::new("/tmp/iowhy-labs-never").exists(), "no recording of nothing");
-    Ok(())
-}
-
-/// `check` says what is missing; it is no failure.
-fn check_without_privilege() -> Result<()> {
-    let folder = folder()?;
-    let output = finish(as_nobody(folder.path(), &["check"])?)?;
-    let text = said(&output);
-    assert!(!text.contains("panicked"), "{text}");
-    assert!(text.contains("CAP_BPF"), "{text}");
-    Ok(())
 }
 
 fn unknown_device() -> Result<()> {

@@ -32,6 +32,7 @@ mod labs;
 mod live_labs;
 mod locate;
 mod metadata;
+mod privilege;
 mod probe;
 mod recording;
 mod records;
@@ -76,6 +77,7 @@ fn main() {
         side_by_side::tests(),
         signals::tests(),
         probe::tests(),
+        privilege::tests(),
     ];
     libtest_mimic::run(&arguments, tests.into_iter().flatten().collect()).exit();
 }

@@ -2,7 +2,7 @@
 //! `IOWHY_BLESS=1`, look at every file as the person at 3 a.m., and commit them.
 
 use crate::scenes;
-use iowhy_core::diagnosis::diagnose;
+use iowhy_core::diagnosis::{Diagnosis, diagnose};
 use iowhy_core::script::Script;
 use iowhy_views::check::{self, State};
 use iowhy_views::style::Style;
@@ -25,11 +25,16 @@ fn first_screen(script: &Script, style: &Style) -> String {
 
 fn screen(name: &str, script: &Script, style: Style) {
     let found = first_screen(script, &style);
+    fits(name, &found, style.columns());
+    compare(&format!("tests/it/screens/{name}.txt"), &found);
+}
+
+/// Nothing is wider than the terminal.
+pub fn fits(name: &str, found: &str, columns: usize) {
     for line in found.lines() {
-        assert!(escape::width(line) <= style.columns(), "{name}: too wide: {line}");
+        assert!(escape::width(line) <= columns, "{name}: too wide: {line}");
         assert!(!line.ends_with(' '), "{name}: space at the end: {line}");
     }
-    compare(&format!("tests/it/screens/{name}.txt"), &found);
 }
 
 #[test]
@@ -84,7 +89,11 @@ fn an_imported_capture() {
 
 #[test]
 fn without_privilege() {
-    screen("unprivileged-80", &scenes::unprivileged(), Style::plain(80));
+    // Nothing is judged there: see the command.
+    let summary = scenes::unprivileged().summary();
+    let found = text::render(&summary, &Diagnosis::default(), &Style::plain(80));
+    fits("unprivileged-80", &found, 80);
+    compare("tests/it/screens/unprivileged-80.txt", &found);
 }
 
 #[test]

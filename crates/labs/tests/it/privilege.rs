@@ -1,0 +1,210 @@
+//! Without root: each command says which capability is missing and how to grant it, shows what
+//! anybody may see, and works with no more than what it asks for.
+
+use crate::recording::Recording;
+use crate::support::{NO_PERMISSION, finish, iowhy, said, trial};
+use iowhy_labs::devices::{Backing, BlockDevice, LoopDevice};
+use iowhy_labs::error::Context;
+use iowhy_labs::fio::{Access, Engine, Job};
+use iowhy_labs::scratch::Scratch;
+use iowhy_labs::{Result, command, machine, process};
+use libtest_mimic::Trial;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+
+pub fn tests() -> Vec<Trial> {
+    vec![
+        trial("privilege::screens_show_counters", screens_show_counters),
+        trial("privilege::lines_say_what_is_missing", lines_say_what_is_missing),
+        trial("privilege::check_names_each", check_names_each),
+        trial("privilege::the_hint_is_enough", the_hint_is_enough),
+        trial("privilege::what_is_missing_is_a_limit", what_is_missing_is_a_limit),
+    ]
+}
+
+fn folder() -> Result<tempfile::TempDir> {
+    let folder = tempfile::tempdir().context(|| "make a folder".to_owned())?;
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777))
+        .context(|| "open the folder".to_owned())?;
+    Ok(folder)
+}
+
+/// `iowhy` with `arguments`, as a user who has these capabilities and no others.
+fn as_nobody_with(folder: &Path, names: &[&str], arguments: &[&str]) -> Result<Command> {
+    machine::need_root()?;
+    // The built program may lie where nobody may look.
+    let program = folder.join("iowhy");
+    if !program.exists() {
+        fs::copy(iowhy_labs::iowhy::binary()?, &program).context(|| "copy iowhy".to_owned())?;
+    }
+    let sets = std::iter::once("-all".to_owned());
+    let sets: Vec<String> = sets.chain(names.iter().map(|name| format!("+{name}"))).collect();
+    let sets = sets.join(",");
+    let mut command = Command::new(command::find("setpriv")?);
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+    command.args(["bounding-set", "inh-caps", "ambient-caps"].map(|set| format!("--{set}={sets}")));
+    command.arg(program).args(arguments).stdin(Stdio::null()).current_dir("/");
+    Ok(command)
+}
+
+/// The same without any.
+fn as_nobody(folder: &Path, arguments: &[&str]) -> Result<Command> {
+    match machine::need_root() {
+        Ok(()) => as_nobody_with(folder, &[], arguments),
+        Err(_) => iowhy(arguments),
+    }
+}
+
+/// A device that is read meanwhile.
+struct Busy {
+    fio: Child,
+    device: LoopDevice,
+    _scratch: Arc<Scratch>,
+}
+
+impl Busy {
+    fn begin() -> Result<Busy> {
+        let scratch = Scratch::new()?;
+        let device = LoopDevice::new(&scratch, Backing::Tmpfs, 16 << 20)?;
+        let job = Job::new(device.path(), Engine::Psync, Access::RandomRead, 4096).direct();
+        let job = job.with("rate_iops", "200").with("size", "16m").timed(120);
+        let mut command = job.command(&scratch.fresh("fio.json"))?;
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let fio = command.spawn().context(|| "start fio".to_owned())?;
+        Ok(Busy { fio, device, _scratch: scratch })
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        process::end(&mut self.fio);
+    }
+}
+
+/// Says which capabilities are missing and the command that grants them.
+fn expect_refusal(arguments: &[&str], output: &Output) -> String {
+    let text = said(output);
+    assert_eq!(output.status.code(), Some(NO_PERMISSION), "{arguments:?}:\n{text}");
+    assert!(text.contains("CAP_BPF") && text.contains("CAP_PERFMON"), "which: {text}");
+    assert!(text.contains("sudo setcap cap_bpf,cap_perfmon,"), "how to grant it: {text}");
+    assert!(!text.contains("panicked"), "{text}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn screens_show_counters() -> Result<()> {
+    let folder = folder()?;
+    let busy = machine::need_root().is_ok().then(Busy::begin).transpose()?;
+    for arguments in [
+        &["-t", "1"][..],
+        &["stat", "1", "1"],
+        &["proc", "1", "1"],
+        &["cache", "1", "1"],
+        &["latency", "1", "1"],
+        &["waits", "1", "1"],
+        &["files", "1", "1"],
+        &["stacks", "1", "1"],
+    ] {
+        let output = finish(as_nobody(folder.path(), arguments)?)?;
+        let screen = expect_refusal(arguments, &output);
+        assert!(screen.contains("the figures are the kernel's counters"), "{screen}");
+        assert!(!screen.contains("known cause"), "nothing was judged: {screen}");
+        let Some(busy) = &busy else { continue };
+        let heading = screen.lines().find(|line| line.starts_with("DEVICES"));
+        assert!(heading.is_some_and(|line| line.contains("r_await")), "{arguments:?}: {screen}");
+        let row = screen.lines().find(|line| line.starts_with(busy.device.name()));
+        let reads = row.and_then(|row| row.split_whitespace().nth(1)?.parse::<f64>().ok());
+        assert!(reads.is_some_and(|reads| reads > 20.0), "{arguments:?}: {screen}");
+    }
+    Ok(())
+}
+
+/// Of what prints lines or writes files there is nothing that /proc could answer.
+fn lines_say_what_is_missing() -> Result<()> {
+    let folder = folder()?;
+    let recording = folder.path().join("recording");
+    let recording = recording.to_string_lossy();
+    for arguments in [
+        &["record", "-t", "1", "-o", &recording][..],
+        &["snoop", "-t", "1"],
+        &["opens", "-t", "1"],
+        &["events", "-t", "1"],
+        &["stat", "1", "1", "--json"],
+        &["--json", "-t", "1"],
+    ] {
+        let output = finish(as_nobody(folder.path(), arguments)?)?;
+        assert_eq!(expect_refusal(arguments, &output), "", "{arguments:?}");
+    }
+    assert!(!Path::new(&*recording).exists(), "no recording of nothing");
+    Ok(())
+}
+
+/// What the hint grants, from what a refused watch says.
+fn granted(folder: &Path) -> Result<Vec<String>> {
+    let text = said(&finish(as_nobody(folder, &["-t", "0.1", "--json"])?)?);
+    let list = text.split_once("setcap ").and_then(|(_, rest)| rest.split_once("+ep"));
+    let (list, _) = list.unwrap_or_else(|| panic!("no command in: {text}"));
+    Ok(list.split(',').map(|name| name.trim_start_matches("cap_").to_owned()).collect())
+}
+
+/// `iowhy check`'s rows of missing capabilities: what was found, what is lost.
+fn missing(command: Command) -> Result<Vec<(String, String)>> {
+    let output = finish(command)?;
+    assert!(output.status.success(), "it is no failure: {}", said(&output));
+    let json: serde_json::Value =
+        serde_json::from_slice(&output.stdout).context(|| "read its JSON".to_owned())?;
+    let rows = json["rows"].as_array().cloned().unwrap_or_default();
+    let rows = rows.iter().filter(|row| row["what"] == "capability" && row["there"] == "no");
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    Ok(rows.map(|row| (text(&row["found"]), text(&row["lost"]))).collect())
+}
+
+/// What the hint grants and what `check` looks at are the same, and each has its loss.
+fn check_names_each() -> Result<()> {
+    let folder = folder()?;
+    let none = missing(as_nobody(folder.path(), &["check", "--json"])?)?;
+    machine::need_root()?;
+    let names = granted(folder.path())?;
+    assert_eq!(none.len(), names.len(), "{none:?}");
+    for left_out in &names {
+        let others: Vec<&str> =
+            names.iter().filter(|name| *name != left_out).map(String::as_str).collect();
+        let rows = missing(as_nobody_with(folder.path(), &others, &["check", "--json"])?)?;
+        let [(found, lost)] = rows.as_slice() else { panic!("without {left_out}: {rows:?}") };
+        assert_eq!(*found, format!("no CAP_{}", left_out.to_uppercase()));
+        assert!(lost.len() > 10 && lost.contains("sudo setcap"), "{lost}");
+    }
+    Ok(())
+}
+
+/// A watch as a user with these capabilities only.
+fn record_with(folder: &Path, names: &[&str]) -> Result<Recording> {
+    let output = folder.join("recording");
+    let path = output.to_string_lossy().into_owned();
+    let record = as_nobody_with(folder, names, &["record", "-t", "1", "-o", &path])?;
+    let result = finish(record)?;
+    assert!(result.status.success(), "{}", said(&result));
+    Recording::open(&output)
+}
+
+fn the_hint_is_enough() -> Result<()> {
+    machine::need_bpf()?;
+    let folder = folder()?;
+    let names = granted(folder.path())?;
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let recording = record_with(folder.path(), &names)?;
+    let limits = &recording.environment.limits;
+    assert!(!limits.iter().any(|limit| limit.contains("CAP_")), "{limits:?}");
+    Ok(())
+}
+
+fn what_is_missing_is_a_limit() -> Result<()> {
+    machine::need_bpf()?;
+    let folder = folder()?;
+    let recording = record_with(folder.path(), &["bpf", "perfmon", "dac_read_search", "syslog"])?;
+    let limits = &recording.environment.limits;
+    assert!(limits.iter().any(|limit| limit.contains("CAP_SYS_PTRACE")), "{limits:?}");
+    Ok(())
+}
