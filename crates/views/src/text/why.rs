@@ -8,6 +8,7 @@ use crate::human::{self, plural};
 use crate::style::{Paint, Style};
 use iowhy_core::diagnosis::finding::{Evidence, ImpactOf};
 use iowhy_core::diagnosis::{Diagnosis, Finding, Severity};
+use iowhy_core::figures::counted;
 
 /// Findings that the first screen shows.
 const SHOWN: usize = 3;
@@ -80,7 +81,7 @@ pub(crate) fn weight(finding: &Finding) -> String {
     text
 }
 
-/// `longest read between driver and completion 1.15 s`.
+/// `longest read between driver and completion: 1.15 s`.
 pub(crate) fn row(evidence: &Evidence, style: &Style) -> String {
     format!("{}: {}", evidence.what, figure(evidence, style))
 }
@@ -96,9 +97,15 @@ pub(crate) fn figure(evidence: &Evidence, style: &Style) -> String {
         "%" => format!("{} %", human::percent(figure / 100.0)),
         "1/s" => format!("{} a second", human::rate(figure)),
         "" => human::rate(figure),
-        unit if figure.fract() == 0.0 => format!("{} {unit}", human::count(figure as u64)),
+        // What is counted stands before it: `requests in flight: 32`.
+        unit if evidence.what.split(' ').any(|word| word == unit) => plain(figure),
+        unit if figure.fract() == 0.0 => counted(figure as u64, unit),
         unit => format!("{} {unit}", human::rate(figure)),
     }
+}
+
+fn plain(figure: f64) -> String {
+    if figure.fract() == 0.0 { human::count(figure as u64) } else { human::rate(figure) }
 }
 
 /// Text of the diagnosis, which quotes names that anybody may have chosen.

@@ -1,6 +1,8 @@
 //! Requests that do not come back.
 
 use super::*;
+use crate::analysis::summary::DeviceSummary;
+use crate::figures::plural;
 
 /// For how long nothing must have completed: slow flushes and garbage collection of healthy devices
 /// stay below; drivers give up after 30 s.
@@ -16,21 +18,23 @@ rule!(
     "A completion after the watch: then it was very slow, not hung.",
 );
 
+/// Others that the sentence names, beside the worst.
+const NAMED: usize = 3;
+
 fn judge(facts: &Facts<'_>) -> Judged {
-    let is_hung = |stalled: u64| stalled >= HUNG_NS;
-    let hung = facts.devices().iter().filter(|it| it.stalled_ns.is_some_and(is_hung));
-    let Some(device) = hung.max_by_key(|it| it.stalled_ns) else { return Ok(Verdict::Clear) };
+    let hung = hung(facts);
+    let Some((device, others)) = hung.split_first() else { return Ok(Verdict::Clear) };
     let stalled_ns = device.stalled_ns.unwrap_or(0);
-    let open = device.open_requests.saturating_sub(device.overtaken_requests);
-    let open = open.max(device.kernel_in_flight_end.unwrap_or(0));
+    let open = in_flight(device);
     let waited = facts.waits(|group| group.device.as_deref() == Some(&device.device));
     let share = stalled_ns as f64 / facts.duration_ns().max(1) as f64;
     let of_blocked = waited.time_ns as f64 / facts.blocked_ns().max(1) as f64;
     let name = &device.device;
     let sentence = format!(
-        "{name} has answered no request for {}: {} in flight",
+        "{name} has answered no request for {}: {} in flight{}",
         words::time(stalled_ns as f64),
         words::count(open),
+        also(others),
     );
     let mut subject = waited.subject();
     subject.device = Some(name.clone());
@@ -46,4 +50,64 @@ fn judge(facts: &Facts<'_>) -> Judged {
               what waits cannot be killed until the requests end or time out")
         .check(format!("cat /sys/block/{name}/inflight twice: numbers that move are a slow device, not a hung one"))
         .into())
+}
+
+/// The devices that hang: first what has answered nothing for longest, of these what has the oldest
+/// request.
+fn hung<'a>(facts: &Facts<'a>) -> Vec<&'a DeviceSummary> {
+    let is_hung = |it: &&DeviceSummary| it.stalled_ns.is_some_and(|stalled| stalled >= HUNG_NS);
+    let mut hung: Vec<&DeviceSummary> = facts.devices().iter().filter(is_hung).collect();
+    hung.sort_by_key(|it| std::cmp::Reverse((it.stalled_ns, it.oldest_open_ns)));
+    hung
+}
+
+fn in_flight(device: &DeviceSummary) -> u64 {
+    let open = device.open_requests.saturating_sub(device.overtaken_requests);
+    open.max(device.kernel_in_flight_end.unwrap_or(0))
+}
+
+/// `; nor has sdd (32 in flight)`, with a count where there are more than can be named.
+fn also(others: &[&DeviceSummary]) -> String {
+    let of = |it: &&DeviceSummary| format!("{} ({} in flight)", it.device, words::count(in_flight(it)));
+    let mut names: Vec<String> = others.iter().take(NAMED).map(of).collect();
+    if others.len() > NAMED {
+        names.push(plural((others.len() - NAMED) as u64, "other device"));
+    }
+    match names.split_last() {
+        None => String::new(),
+        Some((only, [])) => format!("; nor has {only}"),
+        Some((last, first)) => format!("; nor have {} and {last}", first.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::diagnosis::diagnose;
+    use crate::model::Status;
+    use crate::script::Script;
+
+    fn told(devices: usize) -> (String, Option<String>) {
+        let mut script = Script::new(10);
+        for index in 0..devices {
+            let begun = -(1 + index as i64) * 1_000_000_000;
+            let read = script.read(&format!("sd{index}"), 4096).by(7, "cat").at(begun);
+            read.status(Status::InFlight).add();
+        }
+        let found = diagnose(&script.summary()).findings;
+        let found = found.into_iter().find(|it| it.cause == "hung-io").unwrap();
+        (found.sentence, found.subject.device)
+    }
+
+    #[test]
+    fn every_hung_device_is_named() {
+        let (sentence, device) = told(1);
+        assert_eq!(sentence, "sd0 has answered no request for 10.0 s: 1 in flight");
+        assert_eq!(device.as_deref(), Some("sd0"));
+        let (sentence, device) = told(3);
+        // All have answered nothing for the whole watch: the oldest request decides.
+        assert_eq!(device.as_deref(), Some("sd2"));
+        assert!(sentence.ends_with("; nor have sd1 (1 in flight) and sd0 (1 in flight)"), "{sentence}");
+        let (sentence, _) = told(6);
+        assert!(sentence.ends_with("sd3 (1 in flight), sd2 (1 in flight) and 2 other devices"), "{sentence}");
+    }
 }
