@@ -16,10 +16,15 @@ pub struct HeldRow {
     pub process: String,
     /// The process.
     pub pid: u32,
+    /// Its user.
+    pub user: String,
     /// Its descriptor; or `cwd`, `txt` (the program), `mem` (mapped), as lsof calls them.
     pub fd: String,
     /// What it was opened for: `r`, `w`, `u` for both; null where that is not known.
     pub mode: Option<&'static str>,
+    /// What the file is, as lsof calls it: `REG`, `DIR`, `BLK`.
+    #[serde(rename = "type")]
+    pub kind: &'static str,
     /// The file's length, bytes.
     pub size: Option<u64>,
     /// Where the descriptor stands, bytes from the beginning.
@@ -79,23 +84,24 @@ pub struct Holding {
     pub left_out: u64,
 }
 
+/// Columns from which on a process's name is shown as long as it is.
+const ROOMY: usize = 110;
+
 /// The columns of `iowhy opens --held`.
 pub const HELD: Definition<HeldRow> = Definition {
     title: "iowhy opens --held",
     sentence: "One row for each file, directory and block device that a process holds open, by \
-               process; deleted ones last, the largest at the end.",
+               process; deleted ones last, the largest at the end. The columns are lsof's, then \
+               OFFSET.",
     columns: &[
-        Column {
-            heading: "COMM",
-            unit: "",
-            align: Align::Left,
-            room: Room::Rank(0),
-            sentence: "the process's name",
-            legend: "",
-            // Names of programs have no more; kernel threads' may.
-            value: |row, style| cut(&escape(&row.process, style), 15, style).into(),
-        },
+        left(
+            "COMMAND",
+            0,
+            "the process's name; on a narrow screen its first 9 characters",
+            command,
+        ),
         number("PID", "", 0, "the process", |row, _| row.pid.to_string().into()),
+        left("USER", 1, "its user", |row, style| cut(&escape(&row.user, style), 12, style).into()),
         number(
             "FD",
             "",
@@ -104,35 +110,66 @@ pub const HELD: Definition<HeldRow> = Definition {
              working directory, `txt` the program, `mem` mapped",
             |row, _| format!("{}{}", row.fd, row.mode.unwrap_or("")).into(),
         ),
-        number("SIZE", "bytes", 0, "the file's length", |row, _| bytes(row.size)),
-        number("OFFSET", "bytes", 1, "where the descriptor stands", |row, _| {
+        left(
+            "TYPE",
+            2,
+            "what it is: `REG` a file, `DIR` a directory, `BLK` a block device",
+            |row, _| row.kind.to_owned().into(),
+        ),
+        number("DEVICE", "", 3, "the device number of its file system: major,minor", |row, _| {
+            row.device.replace(':', ",").into()
+        }),
+        number("SIZE/OFF", "bytes", 0, "the file's length; else the offset, as `0t0`", size),
+        number("NODE", "", 4, "its inode number", |row, _| row.inode.to_string().into()),
+        number("OFFSET", "bytes", 5, "where the descriptor stands", |row, _| {
             row.offset.map_or("-".to_owned(), |offset| offset.to_string()).into()
         }),
         Column {
-            heading: "FILE",
-            unit: "",
-            align: Align::Left,
             room: Room::CutMiddle,
-            sentence: "the path as seen from the root mount; `(deleted)` where that name is removed",
-            legend: "",
-            value: |row, style| {
-                let path = escape(&row.file, style);
-                let times = style.either("×", "x");
-                let times = match row.further {
-                    0 => String::new(),
-                    further => format!(" {times} {}", human::count(further + 1)),
-                };
-                match row.deleted {
-                    false => format!("{path}{times}").into(),
-                    true => Cell { text: format!("{path} (deleted){times}"), paint: Paint::Alert },
-                }
-            },
+            ..left(
+                "NAME",
+                0,
+                "the path as seen from the root mount; `(deleted)` where that name is removed",
+                name,
+            )
         },
     ],
 };
 
-fn bytes(bytes: Option<u64>) -> Cell {
-    bytes.map_or("-".to_owned(), |bytes| human::bytes(bytes as f64)).into()
+const fn left(
+    heading: &'static str,
+    rank: u8,
+    sentence: &'static str,
+    value: fn(&HeldRow, &Style) -> Cell,
+) -> Column<HeldRow> {
+    Column { align: Align::Left, ..number(heading, "", rank, sentence, value) }
+}
+
+fn command(row: &HeldRow, style: &Style) -> Cell {
+    // Names of programs have no more than 15; kernel threads' may. lsof shows 9.
+    let room = if style.columns() >= ROOMY { 15 } else { 9 };
+    cut(&escape(&row.process, style), room, style).into()
+}
+
+fn name(row: &HeldRow, style: &Style) -> Cell {
+    let path = escape(&row.file, style);
+    let times = style.either("×", "x");
+    let times = match row.further {
+        0 => String::new(),
+        further => format!(" {times} {}", human::count(further + 1)),
+    };
+    match row.deleted {
+        false => format!("{path}{times}").into(),
+        true => Cell { text: format!("{path} (deleted){times}"), paint: Paint::Alert },
+    }
+}
+
+fn size(row: &HeldRow, _style: &Style) -> Cell {
+    match (row.size, row.offset) {
+        (Some(size), _) => human::bytes(size as f64).into(),
+        (None, Some(offset)) => format!("0t{offset}").into(),
+        (None, None) => "-".to_owned().into(),
+    }
 }
 
 /// The table, the sum of what deleted files take, and what could not be seen.
@@ -181,8 +218,12 @@ mod tests {
     #[test]
     fn a_deleted_file_stands_above_the_sum_and_names_are_harmless() {
         let row = HeldRow {
-            process: "log\u{1b}ger".to_owned(),
+            process: "l\u{1b}g".to_owned(),
             pid: 4_194_304,
+            user: "postgres".to_owned(),
+            kind: "REG",
+            device: "259:7".to_owned(),
+            inode: 131_074,
             fd: "3".to_owned(),
             mode: Some("w"),
             size: Some(3 << 30),
@@ -201,9 +242,17 @@ mod tests {
         };
         let text = render(&holding, &Style::plain(80));
         assert!(text.lines().all(|line| crate::escape::width(line) <= 80), "{text}");
-        assert!(text.contains("log\\x1bger") && text.contains("app.log (deleted)"), "{text}");
+        assert!(text.contains("l\\x1bg") && text.contains("app.log (deleted)"), "{text}");
         assert!(text.contains(": 1; they still take 3.00 GiB."), "{text}");
         assert!(text.contains("2 of 12 processes"), "{text}");
         assert!(!json(&holding).contains('\u{1b}'));
+        let headings = |width: usize| {
+            let text = render(&holding, &Style::plain(width));
+            text.lines().next().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        let lsof = "COMMAND PID USER FD TYPE DEVICE SIZE/OFF NODE OFFSET NAME";
+        assert_eq!(headings(10_000), lsof);
+        assert_eq!(headings(120), lsof.replace(" OFFSET", ""));
+        assert_eq!(headings(80), "COMMAND PID USER FD TYPE SIZE/OFF NAME");
     }
 }

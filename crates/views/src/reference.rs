@@ -20,7 +20,7 @@ This page is made from the definitions of the columns; a test fails when it is n
 Numbers have three significant digits and a unit. `-` means that there was nothing to measure, `?`
 that it is not in the data, `≥` that some requests have not completed, so that it is at least this.
 On a narrow screen the columns with the highest number under \"leaves\" are left out first, those
-with 0 never; names take what is left.
+with 0 never and those with `last` only where names would get very short; names take what is left.
 ";
 
 /// The page.
@@ -59,6 +59,7 @@ fn describe<R>(page: &mut String, table: &Definition<R>) {
     for column in table.columns {
         let leaves = match column.room {
             Room::Rank(rank) => rank.to_string(),
+            Room::Kept => "last".to_owned(),
             Room::CutEnd | Room::CutMiddle | Room::Wrap => "shrinks".to_owned(),
         };
         // Writing to a String cannot fail.

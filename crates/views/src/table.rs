@@ -25,6 +25,9 @@ pub enum Room {
     /// It keeps its width; the columns with the highest number are left out first, those with 0
     /// never.
     Rank(u8),
+    /// It keeps its width, and goes after all with a rank: where the column that takes the rest
+    /// would have less than half of its share; the last of them first.
+    Kept,
     /// It takes what the others leave; of longer cells the end is left out.
     CutEnd,
     /// It takes what the others leave; of longer cells the middle is left out.
@@ -177,13 +180,20 @@ impl Layout {
         };
         let full: Vec<usize> = (0..columns.len()).map(widest).collect();
         let mut layout = Layout { widths: full.iter().copied().map(Some).collect() };
-        let flexible = columns.iter().position(|column| !matches!(column.room, Room::Rank(_)));
-        if let Some(index) = flexible {
-            // A flexible column may shrink this far before others are left out.
-            let least = style.columns() * 2 / 5;
-            layout.widths[index] = Some(full[index].min(least));
+        let is_flexible = |column: &Column<R>| !matches!(column.room, Room::Rank(_) | Room::Kept);
+        let flexible = columns.iter().position(is_flexible);
+        // How far a flexible column may shrink before others are left out, and which.
+        let ranked: fn(Room) -> Option<u8> = |room| match room {
+            Room::Rank(rank) => (rank > 0).then_some(rank),
+            _ => None,
+        };
+        let kept: fn(Room) -> Option<u8> = |room| (room == Room::Kept).then_some(1);
+        for (fifths, rank) in [(2, ranked), (1, kept)] {
+            if let Some(index) = flexible {
+                layout.widths[index] = Some(full[index].min(style.columns() * fifths / 5));
+            }
+            while layout.total() > style.columns() && layout.leave_out(columns, rank) {}
         }
-        while layout.total() > style.columns() && layout.leave_out(columns) {}
         if let Some(index) = flexible {
             let others = layout.total() - layout.widths[index].unwrap_or(0);
             let room = style.columns().saturating_sub(others).max(1);
@@ -198,10 +208,10 @@ impl Layout {
     }
 
     /// Leaves out the column that matters least; false where all that is left must stay.
-    fn leave_out<R>(&mut self, columns: &[Column<R>]) -> bool {
-        let rank = |(index, column): (usize, &Column<R>)| match column.room {
-            Room::Rank(rank) if rank > 0 && self.widths[index].is_some() => Some((rank, index)),
-            _ => None,
+    fn leave_out<R>(&mut self, columns: &[Column<R>], rank: fn(Room) -> Option<u8>) -> bool {
+        let rank = |(index, column): (usize, &Column<R>)| {
+            let shown = self.widths[index].is_some();
+            rank(column.room).filter(|_| shown).map(|rank| (rank, index))
         };
         match columns.iter().enumerate().filter_map(rank).max() {
             Some((_, index)) => {

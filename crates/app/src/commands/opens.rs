@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::output::{self, Answer};
 use crate::sources;
 use crate::watching::{Sink, Until, watch};
-use iowhy_capture::host::held::{self, Held, Hold, Mode};
+use iowhy_capture::host::held::{self, Held, Hold, Kind, Mode};
 use iowhy_capture::live::Options;
 use iowhy_core::model::{Filter, Name, Names};
 use iowhy_core::source::{Batch, Source};
@@ -142,6 +142,7 @@ fn row(held: Held) -> HeldRow {
     HeldRow {
         process: held.process,
         pid: held.pid,
+        user: held.user,
         fd: match held.hold {
             Hold::Directory => "cwd".to_owned(),
             Hold::Program => "txt".to_owned(),
@@ -153,6 +154,11 @@ fn row(held: Held) -> HeldRow {
             Mode::Write => "w",
             Mode::Both => "u",
         }),
+        kind: match held.kind {
+            Kind::Regular => "REG",
+            Kind::Directory => "DIR",
+            Kind::BlockDevice => "BLK",
+        },
         size: held.size,
         offset: held.offset,
         taken_bytes: held.taken,

@@ -26,6 +26,7 @@ impl Printer {
         let lines = Lines::new(Style { width, ..style }, queued, environment.start_ns);
         let mut answer = Answer::begin();
         if !args.json {
+            lines.left_out().iter().for_each(|said| output::note(&format!("note: {said}")));
             answer.write(lines.heading().as_bytes());
         }
         Printer { lines, json: args.json, answer }

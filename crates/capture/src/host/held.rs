@@ -5,10 +5,12 @@
 
 use super::mounts::Mounts;
 use super::read_text;
+use super::users::Users;
 use rustc_hash::FxHashSet;
 use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, statx};
 use std::fs;
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Rows kept; further ones are counted.
@@ -46,6 +48,17 @@ pub enum Mode {
     Both,
 }
 
+/// What a file is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// A regular file.
+    Regular,
+    /// A directory.
+    Directory,
+    /// A block device.
+    BlockDevice,
+}
+
 /// A file that a process holds.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Held {
@@ -53,6 +66,10 @@ pub struct Held {
     pub pid: u32,
     /// Its name.
     pub process: String,
+    /// Its user: a name, else a number.
+    pub user: String,
+    /// What the file is.
+    pub kind: Kind,
     /// How it holds the file.
     pub hold: Hold,
     /// For what; `None` without a descriptor, and for one that only stands for a place.
@@ -105,7 +122,12 @@ impl Found {
 /// Looks at every process that `wanted` names by number and name, and keeps the files whose path begins
 /// with one of `prefixes`; all without any.
 pub fn read(wanted: impl Fn(u32, &str) -> bool, prefixes: &[String]) -> Found {
-    let mut look = Look { mounts: Mounts::read(), own: namespace("1"), found: Found::default() };
+    let mut look = Look {
+        mounts: Mounts::read(),
+        users: Users::read(),
+        own: namespace("1"),
+        found: Found::default(),
+    };
     let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<u32>().ok();
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let mut pids: Vec<u32> = entries.filter_map(number).collect();
@@ -127,6 +149,7 @@ fn namespace(pid: &str) -> Option<PathBuf> {
 
 struct Look {
     mounts: Mounts,
+    users: Users,
     /// The mount namespace from which paths are seen.
     own: Option<PathBuf>,
     found: Found,
@@ -161,8 +184,9 @@ impl Look {
             held.extend(file(&folder.join("cwd"), Hold::Directory));
         }
         held.extend(mapped(&folder, &held));
+        let user = fs::metadata(&folder).map(|it| self.users.name(it.uid())).unwrap_or_default();
         for mut file in held {
-            (file.pid, file.process) = (pid, process.to_owned());
+            (file.pid, file.process, file.user) = (pid, process.to_owned(), user.clone());
             self.place(&mut file, mounts.as_ref());
             if !prefixes.is_empty() && !prefixes.iter().any(|it| file.path.starts_with(it)) {
                 continue;
@@ -194,11 +218,13 @@ fn file(link: &Path, hold: Hold) -> Option<Held> {
     let target = fs::read_link(link).ok()?;
     // Whether a server that hangs has other news is not worth waiting for.
     let stat = statx(CWD, link, AtFlags::STATX_DONT_SYNC, StatxFlags::BASIC_STATS).ok()?;
-    let kind = FileType::from_raw_mode(stat.stx_mode.into());
-    let is_regular = kind == FileType::RegularFile;
-    if !is_regular && !matches!(kind, FileType::Directory | FileType::BlockDevice) {
-        return None;
-    }
+    let kind = match FileType::from_raw_mode(stat.stx_mode.into()) {
+        FileType::RegularFile => Kind::Regular,
+        FileType::Directory => Kind::Directory,
+        FileType::BlockDevice => Kind::BlockDevice,
+        _ => return None,
+    };
+    let is_regular = kind == Kind::Regular;
     let text = target.to_string_lossy();
     let marked = text.strip_suffix(DELETED);
     // A file may be called so: then its name leads to it.
@@ -206,6 +232,8 @@ fn file(link: &Path, hold: Hold) -> Option<Held> {
     Some(Held {
         pid: 0,
         process: String::new(),
+        user: String::new(),
+        kind,
         hold,
         mode: None,
         size: is_regular.then_some(stat.stx_size),
@@ -278,6 +306,8 @@ fn parse_mapping(line: &str) -> Option<(&str, Held)> {
     let held = Held {
         pid: 0,
         process: String::new(),
+        user: String::new(),
+        kind: Kind::Regular,
         hold: Hold::Mapped,
         mode: None,
         size: None,
@@ -339,7 +369,8 @@ mod tests {
             let path = format!("{prefix}/{name}");
             let held = found.held.iter().find(|held| held.path == path).expect("held");
             assert_eq!((held.size, held.offset), (Some(12_288), Some(100)));
-            assert_eq!(held.mode, Some(Mode::Write));
+            assert_eq!((held.mode, held.kind), (Some(Mode::Write), Kind::Regular));
+            assert!(!held.user.is_empty());
             (held.deleted, held.nameless)
         };
         assert_eq!(by("kept"), (false, false));

@@ -31,8 +31,8 @@ pub const PROCESSES: Definition<ProcessActivity> = Definition {
             heading: "UID",
             unit: "",
             align: Align::Left,
-            room: Room::Rank(6),
-            sentence: "its user, where one of its requests was seen",
+            room: Room::Rank(2),
+            sentence: "its user's name, where one of its requests was seen",
             legend: "",
             value: |row, style| text(row.user.as_deref(), style),
         },
@@ -59,7 +59,7 @@ pub const PROCESSES: Definition<ProcessActivity> = Definition {
         number(
             "kB_ccwr/s",
             "KiB/s",
-            3,
+            1,
             "dirty pages that it threw away before they were written, by truncating or deleting",
             |row, _| kilobytes(row.cancelled_bytes_per_s).into(),
         ),
@@ -75,7 +75,7 @@ pub const PROCESSES: Definition<ProcessActivity> = Definition {
                 |row, _| row.blocked_share.map_or_else(|| "?".to_owned(), human::percent).into(),
             ),
         ),
-        number("dev r/s", "1/s", 2, "reads that devices completed for it", |row, _| {
+        number("dev r/s", "1/s", 3, "reads that devices completed for it", |row, _| {
             human::rate(row.device_reads_per_s).into()
         }),
         explained(
@@ -83,7 +83,7 @@ pub const PROCESSES: Definition<ProcessActivity> = Definition {
             number(
                 "dev w/s",
                 "1/s",
-                2,
+                3,
                 "writes that devices completed with its data, whoever submitted them (writeback is \
                  its dirtier's)",
                 |row, _| human::rate(row.device_writes_per_s).into(),

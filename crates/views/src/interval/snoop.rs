@@ -6,8 +6,8 @@ use crate::json;
 use crate::style::{Paint, Style};
 use iowhy_core::model::{Names, Request, RequestPart, Status};
 
-/// Columns from which on the first sector is shown too.
-const ROOMY: usize = 110;
+/// Columns from which on the first sector is shown too: below, its file says more.
+pub const ROOMY: usize = 100;
 
 /// What a line has, and how wide it is.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +22,13 @@ impl Lines {
     /// Lines of a watch that began at `start_ns`; with `queued`, also the time before the driver.
     pub fn new(style: Style, queued: bool, start_ns: u64) -> Lines {
         Lines { style, queued, start_ns }
+    }
+
+    /// The column of biosnoop that there is no room for.
+    pub fn left_out(&self) -> Option<String> {
+        let is_roomy = self.style.columns() >= ROOMY;
+        let text = format!("SECTOR is shown from {ROOMY} columns on, and with --wide");
+        (!is_roomy).then_some(text)
     }
 
     /// The headings.
@@ -81,7 +88,7 @@ impl Lines {
         let columns: [(usize, bool, bool); 9] = [
             (11, false, true),
             (14, false, true),
-            (7, false, true),
+            (8, false, true),
             (9, false, true),
             (5, false, true),
             (11, true, roomy),

@@ -33,17 +33,43 @@ pub const ACTIVITY: Definition<ActivityRow> = Definition {
     ],
 };
 
-/// `iowhy files`: filetop's columns in its order, then what it lacks.
+/// `iowhy files`: filetop's columns in its order, then what it lacks, which leaves first.
 pub const FILETOP: Definition<ActivityRow> = Definition {
     title: "iowhy files",
     sentence: "What each process did with each file in the interval, most time first: calls and \
                bytes as programs see them, from the page cache or from a device. Files whose paths \
                differ in a number (N) or a name (*) are one row where they are many.",
     columns: &[
-        PID, COMM, READS, WRITES, READ, WRITTEN, OPENS, SYNCS, ASKED, FAILED, FAULTS, REMOVED,
-        LIFE, CALLS, TIME, FILE,
+        kept(PID),
+        kept(COMM),
+        kept(READS),
+        kept(WRITES),
+        R_KB,
+        W_KB,
+        OPENS,
+        SYNCS,
+        ASKED,
+        FAILED,
+        FAULTS,
+        REMOVED,
+        LIFE,
+        CALLS,
+        TIME,
+        FILE,
     ],
 };
+
+/// One of filetop's own columns.
+const fn kept(column: Column<ActivityRow>) -> Column<ActivityRow> {
+    Column { room: Room::Kept, ..column }
+}
+
+const R_KB: Column<ActivityRow> =
+    kept(number("R_Kb", "KiB", 0, "what the reads gave", |row, _| {
+        kilobytes(row.counts.read_bytes)
+    }));
+const W_KB: Column<ActivityRow> =
+    kept(number("W_Kb", "KiB", 0, "what was written", |row, _| kilobytes(row.counts.write_bytes)));
 
 const PID: Column<ActivityRow> =
     number("PID", "", 3, "the process", |row, _| row.pid.to_string().into());
@@ -117,6 +143,10 @@ const FILE: Column<ActivityRow> = Column {
 
 fn count(value: u64) -> Cell {
     if value == 0 { "-".to_owned().into() } else { human::count(value).into() }
+}
+
+fn kilobytes(value: u64) -> Cell {
+    human::rate(value as f64 / 1024.0).into()
 }
 
 fn bytes(value: u64) -> Cell {

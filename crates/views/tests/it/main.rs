@@ -1,7 +1,8 @@
 //! Screens and JSON of watches whose right answers are known.
-#![allow(clippy::unwrap_used, reason = "a test may panic, in its helpers too")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic, in its helpers too")]
 
 mod diff;
+mod intervals;
 mod json;
 mod plots;
 mod scenes;
