@@ -24,9 +24,11 @@ mod classes;
 mod diff;
 mod direct;
 mod files;
+mod filters;
 mod guests;
 mod hostile;
 mod hung;
+mod joined;
 mod kernels;
 mod labs;
 mod live_labs;
@@ -40,6 +42,7 @@ mod side_by_side;
 mod signals;
 mod stacked;
 mod support;
+mod tables;
 mod totals;
 mod waits;
 
@@ -78,6 +81,9 @@ fn main() {
         signals::tests(),
         probe::tests(),
         privilege::tests(),
+        filters::tests(),
+        tables::tests(),
+        joined::tests(),
     ];
     libtest_mimic::run(&arguments, tests.into_iter().flatten().collect()).exit();
 }

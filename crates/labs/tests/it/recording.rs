@@ -1,8 +1,8 @@
 //! A recording read back, and what holds for every recording.
 
 use iowhy_core::model::{
-    Environment, FileActivity, Name, Names, Operation, Origin, Request, RequestPart, Stack, Status,
-    Wait, WaitChain,
+    Environment, FileActivity, Name, Names, Operation, Origin, Process, Request, RequestPart,
+    Sample, Stack, Status, Wait, WaitChain,
 };
 use iowhy_core::recording::Reader;
 use iowhy_core::source::{Batch, Progress, Source};
@@ -25,6 +25,8 @@ pub struct Recording {
     pub files: Vec<FileActivity>,
     pub chains: Vec<WaitChain>,
     pub stacks: Vec<Stack>,
+    pub processes: Vec<Process>,
+    pub samples: Vec<Sample>,
     names: Names,
 }
 
@@ -46,6 +48,8 @@ impl Recording {
             files: batch.files,
             chains: batch.wait_chains,
             stacks: batch.stacks,
+            processes: batch.processes,
+            samples: batch.samples,
             names,
         })
     }
@@ -61,6 +65,27 @@ impl Recording {
     /// The text of a name; the empty text for none.
     pub fn text(&self, name: impl Into<Option<Name>>) -> &str {
         name.into().map_or("", |name| self.names.get(name))
+    }
+
+    /// Whether any text of any row holds `secret`.
+    pub fn tells(&self, secret: &str) -> bool {
+        let mut texts = (0..self.names.len()).map(|index| self.names.get(Name::from_index(index)));
+        texts.any(|text| text.contains(secret))
+    }
+
+    /// The functions of a stack, the innermost first.
+    pub fn frames(&self, stack_id: Option<u64>) -> Vec<&str> {
+        let stack = self.stacks.iter().find(|stack| Some(stack.stack_id) == stack_id);
+        stack.map_or(&[][..], |it| &it.frames).iter().map(|name| self.names.get(*name)).collect()
+    }
+
+    /// By how much a counter grew from its first to its last sample; `None` without one.
+    pub fn growth(&self, metric: &str, is_subject: impl Fn(&str) -> bool) -> Option<f64> {
+        let own = self.samples.iter().filter(|sample| {
+            self.text(sample.metric) == metric && is_subject(self.text(sample.subject))
+        });
+        let values: Vec<f64> = own.map(|sample| sample.value).collect();
+        Some(values.last()? - values.first()?)
     }
 
     /// Every part with its request.

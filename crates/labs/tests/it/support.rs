@@ -95,7 +95,7 @@ pub fn refused(command: Command) -> Result<(i32, String)> {
 }
 
 /// Runs "$@" between two reads of the device's counters.
-const COUNTED: &str = r#"stat=$1 notes=$2; shift 2
+pub const COUNTED: &str = r#"stat=$1 notes=$2; shift 2
 cat "$stat" >"$notes.before"; "$@"; status=$?; cat "$stat" >"$notes.after"; exit $status"#;
 
 /// Watches `device` while `workload` runs, and reads the recording. What holds for every watch is

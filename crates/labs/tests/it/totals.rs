@@ -9,6 +9,7 @@ use iowhy_labs::recorded::Weight;
 use iowhy_labs::scratch::Scratch;
 use iowhy_labs::{Error, Result};
 use libtest_mimic::Trial;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -22,6 +23,7 @@ pub fn tests() -> Vec<Trial> {
         trial("totals::throttled_in_a_cgroup", throttled),
         trial("totals::report_is_the_same_twice", same_report),
         trial("totals::live_watch_counts_the_same", live_watch),
+        trial("totals::screen_and_recording_agree", screen_and_recording),
         trial("totals::duckdb_and_pandas_read_it", other_readers),
         trial("totals::recording_is_private", private),
         trial("totals::recording_of_a_size", of_a_size),
@@ -186,6 +188,68 @@ fn live_watch() -> Result<()> {
     assert_eq!(figure("requests") + figure("lost_requests"), 997, "{shown:#}");
     assert_eq!(figure("bytes"), (997 - figure("lost_requests")) * 4096, "{shown:#}");
     assert_eq!(shown["devices"][0]["device"], device.name(), "{shown:#}");
+    Ok(())
+}
+
+/// What a report counts: all, of each device and direction, and of each process that did something.
+fn counts(report: &serde_json::Value) -> BTreeMap<String, [u64; 2]> {
+    let of =
+        |it: &serde_json::Value| ["requests", "bytes"].map(|key| it[key].as_u64().unwrap_or(0));
+    let rows = |it: &serde_json::Value| it.as_array().cloned().unwrap_or_default();
+    let mut counts = BTreeMap::from([("all".to_owned(), of(&report["watch"]))]);
+    for device in rows(&report["devices"]) {
+        for direction in ["read", "write", "flush", "discard"] {
+            let key = format!("{} {direction}", device["device"].as_str().unwrap_or_default());
+            counts.insert(key, of(&device["directions"][direction]));
+        }
+    }
+    for row in rows(&report["processes"]["rows"]) {
+        counts.insert(format!("{} {}", row["process"], row["pid"]), of(&row));
+    }
+    counts
+}
+
+/// Two watches of one device at once, of which one shows and the other records, count the same: all, by
+/// device and direction, and by process.
+fn screen_and_recording() -> Result<()> {
+    iowhy_labs::machine::need_bpf()?;
+    let scratch = Scratch::new()?;
+    let device = LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?;
+    let output = scratch.fresh("recording");
+    let mut record = iowhy(["record", "-t", "22", "-d", device.name(), "-o"])?;
+    record.arg(&output);
+    let watches = [record, iowhy(["-t", "18", "--json", "-d", device.name()])?];
+    let mut running = Vec::new();
+    for mut watch in watches {
+        watch.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = watch.spawn().context(|| "start iowhy".to_owned())?;
+        wait_until_it_watches(child.id());
+        running.push(child);
+    }
+    for (access, count) in [(Access::Read, 499), (Access::Write, 251)] {
+        let job = Job::strided(device.path(), Engine::Psync, access, count, 4096);
+        job.run(&scratch.fresh("fio.json"))?;
+    }
+    let mut said_by = Vec::new();
+    for child in running {
+        let result = child.wait_with_output().context(|| "wait for iowhy".to_owned())?;
+        assert!(result.status.success(), "{}", said(&result));
+        said_by.push(result.stdout);
+    }
+    let shown: serde_json::Value =
+        serde_json::from_slice(&said_by[1]).context(|| "read iowhy's JSON".to_owned())?;
+    let recorded = report(&output)?;
+    let lost = |it: &serde_json::Value| it["watch"]["lost_requests"].as_u64().unwrap_or(0);
+    // Each request that one of them lost may be missing anywhere.
+    let (lost, all) = (lost(&shown) + lost(&recorded), counts(&recorded));
+    assert!(lost <= 20, "{lost} lost of 750");
+    assert_eq!(all.keys().collect::<Vec<_>>(), counts(&shown).keys().collect::<Vec<_>>());
+    for (key, other) in counts(&shown) {
+        let [requests, bytes] = all[&key];
+        assert!(requests.abs_diff(other[0]) <= lost, "{key}: {requests} {other:?}, {lost} lost");
+        assert!(bytes.abs_diff(other[1]) <= lost * 4096, "{key}: {bytes} {other:?}, {lost} lost");
+    }
+    assert!(all.values().filter(|it| it[0] + lost >= 251).count() >= 4, "{all:?}");
     Ok(())
 }
 

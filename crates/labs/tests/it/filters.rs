@@ -1,0 +1,196 @@
+//! Each filter keeps exactly the requests that it says: one mixed load on two devices, recorded once
+//! without a filter, and what each filter leaves of it compared row by row.
+
+use crate::recording::Recording;
+use crate::support::{finish, iowhy, said, trial};
+use iowhy_core::model::{Operation, Request, RequestPart};
+use iowhy_labs::devices::{Backing, BlockDevice, Cgroup, FileSystem, Kind, LoopDevice};
+use iowhy_labs::error::Context;
+use iowhy_labs::scratch::Scratch;
+use iowhy_labs::{Result, command, fio, machine};
+use libtest_mimic::Trial;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+const MIB: u64 = 1 << 20;
+
+pub fn tests() -> Vec<Trial> {
+    vec![
+        trial("filters::of_a_report_keep_what_they_say", of_a_report),
+        trial("filters::of_a_watch_keep_what_they_say", of_a_watch),
+    ]
+}
+
+/// A file system and a bare device, with files to read and a cgroup to read from.
+struct Stage {
+    scratch: Arc<Scratch>,
+    disk: FileSystem,
+    bare: LoopDevice,
+    cgroup: Cgroup,
+    file: PathBuf,
+}
+
+impl Stage {
+    fn new() -> Result<Stage> {
+        machine::need_bpf()?;
+        let scratch = Scratch::new()?;
+        let device = LoopDevice::new(&scratch, Backing::Tmpfs, 256 * MIB)?;
+        let disk = FileSystem::new(&scratch, device, Kind::Ext4)?;
+        let bare = LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?;
+        let cgroup = Cgroup::block(&scratch)?;
+        let file = fio::prepare(&disk.path().join("data"), 8 * MIB)?;
+        disk.remount()?;
+        Ok(Stage { scratch, disk, bare, cgroup, file })
+    }
+
+    /// Data and metadata, reads and writes, short and long, by two programs, inside of a cgroup and out.
+    fn load(&self) -> String {
+        let mut inside = Command::new("dd");
+        let of = format!("if={}", self.bare.path().display());
+        inside.args([&of, "of=/dev/null", "bs=4k", "count=64", "iflag=direct", "status=none"]);
+        let inside = self.cgroup.inside(&inside);
+        let words = inside.get_args().map(|word| format!("'{}'", word.to_string_lossy()));
+        let inside = words.collect::<Vec<_>>().join(" ");
+        format!(
+            "set -e; cat {file} >/dev/null; /bin/sh {inside}; \
+             dd if=/dev/zero of={folder}/new bs=64k count=32 conv=fsync status=none; \
+             dd if={bare} of=/dev/null bs=1M count=8 iflag=direct status=none; \
+             mkdir {folder}/sub; sync -f {folder}",
+            file = self.file.display(),
+            folder = self.disk.path().display(),
+            bare = self.bare.path().display(),
+        )
+    }
+
+    /// A recording of the load with these arguments, which was not filtered otherwise.
+    fn record(&self, arguments: &[&str]) -> Result<(PathBuf, Recording)> {
+        let output = self.scratch.fresh("recording");
+        let mut record =
+            iowhy(["record", "-d", self.disk.device().name(), "-d", self.bare.name()])?;
+        record.args(arguments).arg("-o").arg(&output);
+        record.args(["--", "/bin/sh", "-c", &self.load()]);
+        let result = finish(record)?;
+        assert!(result.status.success(), "{}", said(&result));
+        let recording = Recording::open(&output)?;
+        Ok((output, recording))
+    }
+}
+
+type Keeps<'a> = Box<dyn Fn(&Request, &[&RequestPart]) -> bool + 'a>;
+
+/// Requests that the test itself would keep.
+fn expected(recording: &Recording, keeps: &Keeps) -> BTreeSet<u64> {
+    let parts = |id: u64| {
+        recording.parts.iter().filter(move |part| part.request_id == id).collect::<Vec<_>>()
+    };
+    let kept = recording.requests.iter().filter(|it| keeps(it, &parts(it.request_id)));
+    kept.map(|request| request.request_id).collect()
+}
+
+/// Requests that `iowhy snoop` shows of a recording, and how many `iowhy report` counts.
+fn kept(recording: &Path, arguments: &[String]) -> Result<(BTreeSet<u64>, u64)> {
+    let of = |words: &[&str]| -> Result<String> {
+        let mut command = iowhy(words)?;
+        command.arg(recording).args(arguments);
+        command::output_of(command)
+    };
+    let lines = of(&["snoop", "--json"])?;
+    let ids = lines.lines().map(|line| {
+        let line: serde_json::Value =
+            serde_json::from_str(line).context(|| "read a line of JSON".to_owned())?;
+        Ok(line["request_id"].as_u64().unwrap_or_default())
+    });
+    let ids: Result<BTreeSet<u64>> = ids.collect();
+    let report: serde_json::Value = serde_json::from_str(&of(&["report", "--json"])?)
+        .context(|| "read iowhy's JSON".to_owned())?;
+    Ok((ids?, report["watch"]["requests"].as_u64().unwrap_or_default()))
+}
+
+fn of_a_report() -> Result<()> {
+    let stage = Stage::new()?;
+    let (path, recording) = stage.record(&[])?;
+    let from = &recording;
+    let mut lengths: Vec<u64> = recording.requests.iter().filter_map(|it| it.q2c_ns).collect();
+    lengths.sort_unstable();
+    // In whole microseconds, so that it can be said in milliseconds.
+    let above = lengths.get(lengths.len() / 2).copied().unwrap_or(0) / 1000 * 1000;
+    let is_cat = |name| recording.text(name) == "cat";
+    let cat = recording.requests.iter().find(|it| is_cat(it.process)).and_then(|it| it.pid);
+    let cat = cat.expect("cat's reads were seen");
+    let cgroup = stage.cgroup.name();
+    let (bare, file) = (stage.bare.name().to_owned(), stage.file.to_string_lossy().into_owned());
+    let filters: Vec<(Vec<String>, Keeps)> = vec![
+        (words("--operation write"), Box::new(|it, _| it.operation == Operation::Write)),
+        (words("--flags M"), Box::new(|it, _| from.text(it.rwbs).contains('M'))),
+        (
+            words("--flags SW"),
+            Box::new(|it, _| ['S', 'W'].iter().all(|it_has| from.text(it.rwbs).contains(*it_has))),
+        ),
+        (
+            words(&format!("--above {}", above as f64 / 1e6)),
+            Box::new(move |it, _| it.q2c_ns.is_none_or(|q2c| q2c >= above)),
+        ),
+        (words(&format!("--device {bare}")), Box::new(|it, _| from.text(it.device) == bare)),
+        (words(&format!("--device /dev/{bare}")), Box::new(|it, _| from.text(it.device) == bare)),
+        (
+            words("--process cat"),
+            Box::new(|it, parts| is_cat(it.process) || parts.iter().any(|part| is_cat(part.owner))),
+        ),
+        (
+            words(&format!("--process {cat}")),
+            Box::new(move |it, parts| {
+                it.pid == Some(cat) || parts.iter().any(|part| part.owner_pid == Some(cat))
+            }),
+        ),
+        (words(&format!("--cgroup {cgroup}")), Box::new(|it, _| from.text(it.cgroup) == cgroup)),
+        (
+            words(&format!("--file {file}")),
+            Box::new(|_, parts| parts.iter().any(|part| from.text(part.file).starts_with(&file))),
+        ),
+        (
+            words(&format!("--device {bare} --operation read --process dd --cgroup {cgroup}")),
+            Box::new(|it, _| from.text(it.device) == bare && from.text(it.cgroup) == cgroup),
+        ),
+    ];
+    let all = recording.requests.len();
+    for (arguments, keeps) in &filters {
+        let wanted = expected(&recording, keeps);
+        let (found, counted) = kept(&path, arguments)?;
+        assert_eq!(found, wanted, "{arguments:?}: {}", recording.overview());
+        assert_eq!(counted, wanted.len() as u64, "{arguments:?}");
+        assert!(!wanted.is_empty() && wanted.len() < all, "{arguments:?} tells nothing apart");
+    }
+    let (found, counted) = kept(&path, &words("--operation write --flags R"))?;
+    assert_eq!((found.len(), counted), (0, 0), "nothing is both");
+    Ok(())
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split(' ').map(str::to_owned).collect()
+}
+
+/// A watch with a filter records nothing else.
+fn of_a_watch() -> Result<()> {
+    let stage = Stage::new()?;
+    let name = stage.cgroup.name();
+    for (arguments, keeps) in [
+        (
+            ["--operation", "read"],
+            &(|it: &Request, _: &str| it.operation == Operation::Read)
+                as &dyn Fn(&Request, &str) -> bool,
+        ),
+        (["--cgroup", &name], &|_, cgroup| cgroup == name),
+    ] {
+        let (_, recording) = stage.record(&arguments)?;
+        assert!(!recording.requests.is_empty(), "{arguments:?}");
+        for request in &recording.requests {
+            assert!(keeps(request, recording.text(request.cgroup)), "{arguments:?}: {request:?}");
+        }
+        let told = &recording.environment.filter;
+        assert!(told.ends_with(&arguments.join(" ")), "{told}");
+        std::fs::remove_dir(stage.disk.path().join("sub")).context(|| "remove it".to_owned())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,208 @@
+//! What is joined to a request beside its file and process: the code path that asked for it, the
+//! request above that it serves, why it exists, that its file has no name any more; and settings that
+//! change meanwhile.
+
+use crate::recording::Recording;
+use crate::support::{finish, iowhy, said, trial, watch};
+use iowhy_core::model::{Operation, Origin, Request};
+use iowhy_labs::devices::{Backing, BlockDevice, FileSystem, Kind, LoopDevice};
+use iowhy_labs::error::Context;
+use iowhy_labs::fio::{self, Access, Engine, Job};
+use iowhy_labs::scratch::Scratch;
+use iowhy_labs::{Result, command, machine};
+use libtest_mimic::Trial;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+const MIB: u64 = 1 << 20;
+const BLOCK: u64 = 4096;
+const READS: u64 = 61;
+
+pub fn tests() -> Vec<Trial> {
+    vec![
+        trial("joined::code_path_of_a_buffered_read", code_path),
+        trial("joined::loop_device_over_a_file", loop_over_a_file),
+        trial("joined::discards_of_fstrim", discards),
+        trial("joined::files_without_a_name", deleted),
+        trial("joined::setting_that_changes", setting_changes),
+    ]
+}
+
+fn shell(script: &str) -> Command {
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", script]);
+    shell
+}
+
+/// ext4 in memory.
+fn disk(scratch: &Arc<Scratch>) -> Result<FileSystem> {
+    let device = LoopDevice::new(scratch, Backing::Tmpfs, 256 * MIB)?;
+    FileSystem::new(scratch, device, Kind::Ext4)
+}
+
+/// The functions through which `cat` asked for a file: those of the page cache, of the file system, and
+/// of the block layer; and the same as folded lines and as a drawing.
+fn code_path() -> Result<()> {
+    let scratch = Scratch::new()?;
+    let disk = disk(&scratch)?;
+    let file = fio::prepare(&disk.path().join("data"), 4 * MIB)?;
+    disk.remount()?;
+    let output = scratch.fresh("recording");
+    let mut cat = Command::new("cat");
+    cat.arg(&file);
+    let recording = watch(disk.device(), &output, &cat)?;
+    let of_cat = recording.requests.iter().filter(|it| recording.text(it.process) == "cat");
+    let stacks: Vec<Vec<&str>> = of_cat
+        .map(|it| recording.frames(it.stack_id))
+        .filter(|frames| !frames.is_empty())
+        .collect();
+    assert!(!stacks.is_empty(), "{}", recording.overview());
+    let has = |part: &str| stacks.iter().any(|frames| frames.iter().any(|it| it.contains(part)));
+    for part in ["submit_bio", "ext4_", "page_cache", "vfs_read"] {
+        assert!(has(part), "no {part} in {stacks:#?}");
+    }
+    let of_calls = stacks.iter().filter(|frames| frames.iter().any(|it| it.contains("vfs_read")));
+    for frames in of_calls {
+        let place = |part: &str| frames.iter().position(|it| it.contains(part));
+        assert!(place("submit_bio") < place("vfs_read"), "the innermost stands first: {frames:?}");
+    }
+    drawn(&output, &scratch.fresh("flame"))
+}
+
+fn drawn(recording: &Path, picture: &Path) -> Result<()> {
+    let mut folded = iowhy(["stacks", "--folded"])?;
+    folded.arg(recording);
+    let folded = command::output_of(folded)?;
+    let line = folded.lines().find(|line| line.contains("submit_bio")).unwrap_or_default();
+    let (path, weight) = line.rsplit_once(' ').unwrap_or_default();
+    assert!(path.contains(';') && weight.parse::<u64>().is_ok(), "a folded line: {folded}");
+    let (outer, inner) = (path.find("vfs_read"), path.find("submit_bio"));
+    assert!(outer.is_none() || outer < inner, "the outermost stands first: {path}");
+    let mut svg = iowhy(["stacks", "--svg"])?;
+    svg.arg(picture).arg(recording);
+    command::output_of(svg)?;
+    let text = fs::read_to_string(picture).unwrap_or_default();
+    assert!(text.contains("<svg") && text.contains("submit_bio"), "{}", text.len());
+    Ok(())
+}
+
+/// A loop device over a file on a disk: what the disk does for it is tied to what it was asked for.
+fn loop_over_a_file() -> Result<()> {
+    machine::need_bpf()?;
+    let scratch = Scratch::new()?;
+    let disk = disk(&scratch)?;
+    let upper = LoopDevice::inside(&scratch, disk.path(), 16 * MIB)?;
+    // What was only allocated is not read from below.
+    let fill = format!("of={}", upper.path().display());
+    command::run(
+        "dd",
+        ["if=/dev/zero", &fill, "bs=1M", "count=16", "oflag=direct", "status=none"],
+    )?;
+    command::run("sync", ["-f".as_ref(), disk.path()])?;
+    let output = scratch.fresh("recording");
+    let lower = disk.device().name().to_owned();
+    let job = Job::strided(upper.path(), Engine::Psync, Access::Read, READS, BLOCK);
+    let fio = job.command(&scratch.fresh("fio.json"))?;
+    let mut record = iowhy(["record", "-d", upper.name(), "-d", &lower, "-o"])?;
+    record.arg(&output).arg("--").arg(fio.get_program()).args(fio.get_args());
+    let result = finish(record)?;
+    assert!(result.status.success(), "{}", said(&result));
+    let recording = Recording::open(&output)?;
+    recording.check_each();
+    let reads = |device: &str| -> Vec<&Request> {
+        let own = recording.requests.iter().filter(|it| recording.text(it.device) == device);
+        own.filter(|it| it.operation == Operation::Read).collect()
+    };
+    let above: BTreeMap<u64, &Request> =
+        reads(upper.name()).into_iter().map(|it| (it.request_id, it)).collect();
+    let of_file: BTreeSet<u64> =
+        recording.of_file(upper.file()).iter().map(|(request, _)| request.request_id).collect();
+    let below: Vec<&Request> =
+        reads(&lower).into_iter().filter(|it| of_file.contains(&it.request_id)).collect();
+    recording.expect_count("reads above", above.len(), READS);
+    recording.expect_count("reads below", below.len(), READS);
+    let mut tied = BTreeSet::new();
+    for request in &below {
+        let Some(parent) = request.parent_id.and_then(|id| above.get(&id)) else { continue };
+        assert_eq!(parent.bytes, request.bytes, "{parent:?} {request:?}");
+        assert!(parent.start_ns <= request.start_ns, "{parent:?} {request:?}");
+        assert!(tied.insert(parent.request_id), "each is tied to one: {parent:?}");
+    }
+    recording.expect_count("reads tied to the one above", tied.len(), READS);
+    Ok(())
+}
+
+fn discards() -> Result<()> {
+    let scratch = Scratch::new()?;
+    let disk = disk(&scratch)?;
+    let output = scratch.fresh("recording");
+    let script = format!("fstrim {}", disk.path().display());
+    let recording = watch(disk.device(), &output, &shell(&script))?;
+    let own = recording.requests.iter().filter(|it| it.operation == Operation::Discard);
+    let own: Vec<&Request> = own.collect();
+    let bytes: u64 = own.iter().map(|it| it.bytes).sum();
+    assert!(bytes > 64 * MIB, "most of an empty disk: {}", recording.overview());
+    for request in own {
+        assert_eq!(request.origin, Origin::Discard, "{request:?}");
+        assert_eq!(recording.text(request.process), "fstrim", "{request:?}");
+        assert!(recording.text(request.rwbs).starts_with('D'), "{request:?}");
+    }
+    Ok(())
+}
+
+/// What is written to a file that has lost its name before the watch says so; what is written to another
+/// does not.
+fn deleted() -> Result<()> {
+    let scratch = Scratch::new()?;
+    let disk = disk(&scratch)?;
+    let (kept, gone) = (disk.path().join("kept"), disk.path().join("gone"));
+    let held = File::create(&gone).context(|| "make a file".to_owned())?;
+    fs::remove_file(&gone).context(|| "remove it".to_owned())?;
+    let nameless = format!("/proc/{}/fd/{}", std::process::id(), held.as_raw_fd());
+    let dd = "dd if=/dev/zero bs=64k count=16 conv=fsync,notrunc status=none";
+    let script = format!("set -e; {dd} of={nameless}; {dd} of={}", kept.display());
+    let recording = watch(disk.device(), &scratch.fresh("recording"), &shell(&script))?;
+    let bytes = |deleted: bool, name: &str| -> u64 {
+        let own = recording.pairs().filter(|(_, part)| {
+            let path = PathBuf::from(recording.text(part.file));
+            part.deleted == deleted && path.file_name().is_some_and(|it| it == name)
+        });
+        own.map(|(_, part)| part.bytes).sum()
+    };
+    let all =
+        (bytes(true, "gone"), bytes(false, "gone"), bytes(true, "kept"), bytes(false, "kept"));
+    let lost = recording.lost() > 0;
+    assert!(all == (MIB, 0, 0, MIB) || lost, "{all:?} {}", recording.overview());
+    assert!(all.0 > 0 && all.1 == 0 && all.2 == 0, "{all:?} {}", recording.overview());
+    Ok(())
+}
+
+/// A setting that somebody changes during the watch is told with both values.
+fn setting_changes() -> Result<()> {
+    let scratch = Scratch::new()?;
+    let device = LoopDevice::new(&scratch, Backing::Tmpfs, 16 * MIB)?;
+    let setting = format!("/sys/block/{}/queue/read_ahead_kb", device.name());
+    scratch.set(Path::new(&setting), "128")?;
+    let output = scratch.fresh("recording");
+    let recording = watch(&device, &output, &shell(&format!("echo 68 > {setting}")))?;
+    let about = recording.environment.devices.iter().find(|it| it.name == device.name());
+    let about = about.expect("the watched device is described");
+    let of = |settings: &BTreeMap<String, String>| settings.get("queue/read_ahead_kb").cloned();
+    assert_eq!(of(&about.settings_start).as_deref(), Some("128"));
+    assert_eq!(of(&about.settings_end).as_deref(), Some("68"));
+    let mut report = iowhy(["report"])?;
+    report.arg(&output).env("COLUMNS", "200");
+    let text = said(&finish(report)?);
+    let said = text.lines().find(|line| line.contains("changed during the watch"));
+    let said = said.unwrap_or_default();
+    assert!(
+        ["read_ahead_kb", "128", "68", device.name()].iter().all(|word| said.contains(word)),
+        "{text}"
+    );
+    scratch.restore();
+    Ok(())
+}

@@ -1,0 +1,191 @@
+//! The tables beside requests, of real watches: who did it, what their arguments were, and counters that
+//! a known load moves by a known amount.
+
+use crate::recording::Recording;
+use crate::support::{COUNTED, finish, iowhy, said, trial, trial_alone};
+use iowhy_labs::devices::{Backing, BlockDevice, FileSystem, Kind, LoopDevice};
+use iowhy_labs::error::Context;
+use iowhy_labs::fio::{self, Access, Engine, Job};
+use iowhy_labs::machine::{self, DiskStats};
+use iowhy_labs::scratch::Scratch;
+use iowhy_labs::{Result, command};
+use libtest_mimic::Trial;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+const MIB: u64 = 1 << 20;
+const SECRET: &str = "hunter2-of-the-labs";
+const READS: u64 = 250;
+
+pub fn tests() -> Vec<Trial> {
+    vec![
+        trial("tables::no_arguments_unless_asked_for", || arguments(false)),
+        trial("tables::arguments_where_asked_for", || arguments(true)),
+        trial("tables::processes_say_who", processes_say_who),
+        trial("tables::samples_move_with_the_load", samples_move),
+        trial_alone("tables::page_cache_has_the_file", page_cache),
+    ]
+}
+
+/// A device that fio reads for some seconds, with a secret in its command line.
+struct Stage {
+    scratch: Arc<Scratch>,
+    device: LoopDevice,
+}
+
+impl Stage {
+    fn new() -> Result<Stage> {
+        machine::need_bpf()?;
+        let scratch = Scratch::new()?;
+        let device = LoopDevice::new(&scratch, Backing::Tmpfs, 16 * MIB)?;
+        Ok(Stage { scratch, device })
+    }
+
+    fn fio(&self) -> Result<Command> {
+        let job = Job::strided(self.device.path(), Engine::Psync, Access::Read, READS, 4096);
+        let job = job.with("rate_iops", "100").with("description", SECRET);
+        job.command(&self.scratch.fresh("fio.json"))
+    }
+
+    /// A recording of it, and where it is. The load begins once the counters were read first, which may be
+    /// a while where much else is to be read.
+    fn record(&self, options: &[&str]) -> Result<(PathBuf, Recording)> {
+        let output = self.scratch.fresh("recording");
+        let mut record = iowhy(["record", "-d", self.device.name(), "-o"])?;
+        record.arg(&output).args(options).args(["--", "/bin/sh", "-c"]);
+        record.arg(format!("sleep 1.5; {COUNTED}")).arg("sh");
+        record.arg(format!("/sys/block/{}/stat", self.device.name()));
+        record.arg(output.with_extension("stat"));
+        let fio = self.fio()?;
+        record.arg(fio.get_program()).args(fio.get_args());
+        let result = finish(record)?;
+        assert!(result.status.success(), "{}", said(&result));
+        assert!(!said(&result).contains(SECRET), "{}", said(&result));
+        let recording = Recording::open(&output)?;
+        Ok((output, recording))
+    }
+}
+
+/// Every file of a recording.
+fn files_of(recording: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(recording).into_iter().flatten().flatten();
+    entries
+        .flat_map(|entry| match entry.path() {
+            folder if folder.is_dir() => files_of(&folder),
+            file => vec![file],
+        })
+        .collect()
+}
+
+/// A command line can hold secrets: no text of a recording has one unless that was asked for.
+fn arguments(asked: bool) -> Result<()> {
+    let stage = Stage::new()?;
+    let (path, recording) = stage.record(if asked { &["--args"] } else { &[] })?;
+    let own = recording.processes.iter().filter(|row| recording.text(row.process) == "fio");
+    let lines: Vec<&str> = own.map(|row| recording.text(row.arguments)).collect();
+    assert!(!lines.is_empty(), "fio has a row");
+    assert_eq!(recording.tells(SECRET), asked, "{lines:?}");
+    let mut report = iowhy(["report", "--json"])?;
+    let report = command::output_of({
+        report.arg(&path);
+        report
+    })?;
+    if asked {
+        let whole = lines.iter().any(|line| line.contains(&format!("--description={SECRET}")));
+        assert!(whole, "{lines:?}");
+        return Ok(());
+    }
+    assert!(recording.processes.iter().all(|row| row.arguments.is_none()));
+    assert!(!report.contains(SECRET));
+    for file in files_of(&path) {
+        let bytes = fs::read(&file).context(|| format!("read {}", file.display()))?;
+        let held = bytes.windows(SECRET.len()).any(|window| window == SECRET.as_bytes());
+        assert!(!held, "{}", file.display());
+    }
+    Ok(())
+}
+
+fn processes_say_who() -> Result<()> {
+    let stage = Stage::new()?;
+    let (_, recording) = stage.record(&[])?;
+    let request = recording.requests.iter().find(|it| recording.text(it.process) == "fio");
+    let request = request.expect("fio's reads were seen");
+    let row = recording.processes.iter().find(|row| Some(row.tid) == request.tid);
+    let row = row.expect("its thread has a row");
+    let program = command::find("fio")?;
+    let program = fs::canonicalize(&program).context(|| "find fio".to_owned())?;
+    assert_eq!(recording.text(row.executable), program.to_string_lossy());
+    assert_eq!((recording.text(row.user), recording.text(row.process)), ("root", "fio"));
+    assert_eq!((Some(row.pid), row.cgroup), (request.pid, request.cgroup));
+    assert!(row.parent_pid > 0 && row.parent_pid != row.pid, "{row:?}");
+    let watch = recording.environment.start_ns..recording.environment.end_ns;
+    assert!(watch.contains(&row.start_ns), "it began during {watch:?}: {row:?}");
+    Ok(())
+}
+
+/// The counters of the device and of the process that reads it grow by what was read.
+fn samples_move() -> Result<()> {
+    let stage = Stage::new()?;
+    // A device that has never done anything has no samples yet.
+    let warm = Job::strided(stage.device.path(), Engine::Psync, Access::Read, 1, 4096);
+    warm.run(&stage.scratch.fresh("fio.json"))?;
+    let before = DiskStats::of(stage.device.name())?;
+    let (_, recording) = stage.record(&[])?;
+    let around = DiskStats::of(stage.device.name())?.since(before);
+    let name = stage.device.name();
+    let grown = |metric: &str| recording.growth(metric, |subject| subject == name);
+    assert_eq!(grown("diskstats.reads"), Some(around.reads as f64));
+    assert_eq!(grown("diskstats.read_bytes"), Some((around.sectors_read * 512) as f64));
+    assert!(around.reads >= READS, "{around:?}");
+    let of_fio = |metric: &str| {
+        let subjects = recording.samples.iter().map(|it| recording.text(it.subject));
+        let mut subjects: Vec<&str> = subjects.filter(|it| it.ends_with(" fio")).collect();
+        subjects.sort_unstable();
+        subjects.dedup();
+        let grown = subjects.iter().filter_map(|own| recording.growth(metric, |it| it == *own));
+        grown.fold(0.0, f64::max)
+    };
+    // It reads for 2.5 s and is looked at every second: a part of it lies between two looks.
+    let (read, all) = (of_fio("io.read_bytes"), (READS * 4096) as f64);
+    assert!(read > 0.2 * all && read <= all, "{read} of {all}");
+    let seconds: std::collections::BTreeSet<u64> =
+        recording.samples.iter().map(|it| it.time_ns / 1_000_000_000).collect();
+    assert!(seconds.len() >= 3, "about once a second: {seconds:?}");
+    Ok(())
+}
+
+/// With --page-cache each page counts that comes in and leaves: those of a file that is read and removed.
+fn page_cache() -> Result<()> {
+    const SIZE: u64 = 32 * MIB;
+    machine::need_bpf()?;
+    let scratch = Scratch::new()?;
+    let device = LoopDevice::new(&scratch, Backing::Tmpfs, 128 * MIB)?;
+    let disk = FileSystem::new(&scratch, device, Kind::Ext4)?;
+    let file = fio::prepare(&disk.path().join("data"), SIZE)?;
+    disk.remount()?;
+    let script = format!(
+        "sleep 1.5; cat {0} >/dev/null; rm {0}; sync -f {1}",
+        file.display(),
+        disk.path().display()
+    );
+    let record = |options: &[&str], script: &str| -> Result<Recording> {
+        let output = scratch.fresh("recording");
+        let mut record = iowhy(["record", "-d", disk.device().name(), "-o"])?;
+        record.arg(&output).args(options).args(["--", "/bin/sh", "-c", script]);
+        let result = finish(record)?;
+        assert!(result.status.success(), "{}", said(&result));
+        Recording::open(&output)
+    };
+    let recording = record(&["--page-cache"], &script)?;
+    for metric in ["page_cache.added", "page_cache.removed"] {
+        let grown = recording.growth(metric, |subject| subject.is_empty());
+        // Others on this machine read files too; nobody reads gigabytes.
+        let expected = SIZE as f64..(SIZE + 1024 * MIB) as f64;
+        assert!(grown.is_some_and(|grown| expected.contains(&grown)), "{metric}: {grown:?}");
+    }
+    let without = record(&[], "sleep 0.1")?;
+    assert_eq!(without.growth("page_cache.added", |_| true), None);
+    Ok(())
+}
