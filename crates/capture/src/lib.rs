@@ -8,7 +8,7 @@
 //! | [`plan`] | which probes, from facts and wishes: pure |
 //! | [`session`] | load, attach, read the ring, count what was lost |
 //! | [`snapshot`] | what is there already when a watch begins, and still when it ends |
-//! | `sleeping_stack` | what functions a thread that sleeps is in |
+//! | [`reader`] | a process of iowhy's own that reads what may never answer |
 //! | [`standing`] | threads that sleep for others when a watch ends, and for whom |
 //! | [`uses`] | what programs do with files: which calls, and the tables in the kernel |
 //! | [`decode`] | wire records become the model's nouns |
@@ -29,9 +29,9 @@ pub mod kernel;
 pub mod live;
 pub mod locate;
 pub mod plan;
+pub mod reader;
 pub mod sampler;
 pub mod session;
-mod sleeping_stack;
 pub mod snapshot;
 pub mod standing;
 pub mod survey;

@@ -11,7 +11,6 @@
 //! | [`uses`] | what a process did with a file |
 //! | [`operation`] | the kernel's operation and flags: operation, rwbs |
 //! | [`origin`] | why a request exists, and why a part has no file |
-//! | [`perf_map`] | names of functions that a program compiled itself |
 //! | [`files`], [`tasks`], [`cgroups`], [`stacks`] | what requests refer to, kept when first seen |
 //!
 //! What does not belong here: reading the ring (see [`crate::session`]).
@@ -23,7 +22,6 @@ pub mod event;
 pub mod files;
 pub mod operation;
 pub mod origin;
-pub mod perf_map;
 pub mod request;
 pub mod stacks;
 pub mod tasks;
@@ -34,6 +32,7 @@ pub mod waits;
 use crate::host::devices::{DeviceNames, uppers};
 use crate::host::mounts::Mounts;
 use crate::kernel::Facts;
+use crate::reader::Reader;
 use crate::snapshot::Writers;
 use crate::wire;
 use cgroups::Cgroups;
@@ -84,17 +83,23 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// A decoder for the machine that `environment` describes.
-    pub fn new(facts: &Facts, environment: &Environment, arguments: bool) -> Decoder {
+    /// A decoder for the machine that `environment` describes; `arguments` says whether command lines
+    /// are read.
+    pub fn new(
+        facts: &Facts,
+        environment: &Environment,
+        reader: &Reader,
+        arguments: bool,
+    ) -> Decoder {
         Decoder {
             devices: DeviceNames::of(&environment.devices),
             mounts: Mounts::read(),
             mounts_read_ns: 0,
             operations: Operations::new(&facts.operations),
             files: Files::default(),
-            tasks: Tasks::new(arguments),
+            tasks: Tasks::new(arguments.then(|| reader.clone())),
             cgroups: Cgroups::default(),
-            stacks: Stacks::new(),
+            stacks: Stacks::new(reader.clone()),
             owners: FxHashMap::default(),
             ids: request::Ids::default(),
             alike: alike::LastSeen::default(),
