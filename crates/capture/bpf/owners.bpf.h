@@ -48,10 +48,13 @@ static __always_inline void settle(struct dirtiers *dirtiers, u64 total, u64 wri
 	dirtiers->other_bytes -= dirtiers->other_bytes * written / total;
 }
 
-/* Whether the bytes were dirtied in the page cache, perhaps by somebody else. */
+/*
+ * Whether the bytes were dirtied in the page cache, perhaps by somebody else. What serves a request above
+ * is not: that one is, and would find the account settled.
+ */
 static __always_inline bool is_writeback(struct wire_request *r, struct wire_part *part)
 {
-	if (!(r->operation & 1))
+	if (!(r->operation & 1) || r->parent)
 		return false;
 	return part->found == FOUND_PAGE ||
 	       (part->found == FOUND_BTRFS && r->flags & REQUEST_KERNEL_THREAD);

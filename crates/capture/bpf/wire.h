@@ -8,10 +8,10 @@
 #define IOWHY_WIRE_H
 
 #define WIRE_COMM_LEN	   16
-#define WIRE_NAMES_LEN	   4096 /* bytes of a path's components, leaf first, each ended by a NUL */
-#define WIRE_NAMES_MAX	   48	/* components */
-#define WIRE_MAX_PARTS	   32	/* files or extents told apart in one request */
-#define WIRE_MAX_OWNERS	   4	/* dirtiers kept for an inode */
+#define WIRE_NAMES_LEN	   4096	 /* bytes of a path's components, leaf first, each ended by a NUL */
+#define WIRE_NAMES_MAX	   48	 /* components */
+#define WIRE_MAX_PARTS	   32	 /* files or extents told apart in one request */
+#define WIRE_MAX_OWNERS	   4	 /* dirtiers kept for an inode */
 #define WIRE_KERNEL_FRAMES 48
 #define WIRE_USER_FRAMES   64
 #define WIRE_TAGS_AT_ONCE  256
@@ -132,6 +132,7 @@ enum wire_found {
 	FOUND_NO_MAPPING,  /* a page that belongs to no file */
 	FOUND_ANONYMOUS,   /* anonymous memory under an unknown owner */
 	FOUND_PASSTHROUGH, /* a driver's command */
+	FOUND_BELOW, /* pages that are not one run of their file: the request below has them */
 };
 
 /* blktrace's numbers of actions (uapi/linux/blktrace_api.h). */

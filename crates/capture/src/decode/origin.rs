@@ -57,7 +57,7 @@ pub fn origin(request: &wire_request, meaning: Meaning, around: &Circumstances) 
 }
 
 fn written(request: &wire_request, found: u32) -> Origin {
-    let cached = matches!(found, wire::FOUND_PAGE | wire::FOUND_BDEV_PAGE)
+    let cached = matches!(found, wire::FOUND_PAGE | wire::FOUND_BDEV_PAGE | wire::FOUND_BELOW)
         || (found == wire::FOUND_BTRFS && request.flags & wire::REQUEST_KERNEL_THREAD != 0);
     if cached { Origin::Writeback } else { Origin::Write }
 }
@@ -88,6 +88,7 @@ pub fn no_file_reason(found: u32, origin: Origin) -> Option<&'static str> {
         (wire::FOUND_PASSTHROUGH, _) => Some("a driver's command"),
         (wire::FOUND_NO_MAPPING, _) => Some("its pages belong to no file"),
         (wire::FOUND_ANONYMOUS, _) => Some("anonymous memory of an owner that iowhy does not know"),
+        (wire::FOUND_BELOW, _) => Some("its files are those of the request below it"),
         (wire::FOUND_NOT, _) => Some("queued before the watch began"),
         _ => None,
     }
