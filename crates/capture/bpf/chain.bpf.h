@@ -436,8 +436,10 @@ static __always_inline void complete_request(struct wire_request *r, struct requ
 		r->status = status;
 	/* A part of it, or none: scsi tells an error once for what was done and once for the rest. */
 	if (head && done < rq->__data_len) {
-		if (done)
+		if (done) {
+			count(COUNT_ENDED_IN_PARTS);
 			go_on(key, done);
+		}
 		return;
 	}
 	if (done && is_flush_sequence(rq))

@@ -7,6 +7,7 @@
 //! | [`kernel`] | facts about this kernel, asked once |
 //! | [`plan`] | which probes, from facts and wishes: pure |
 //! | [`session`] | load, attach, read the ring, count what was lost |
+//! | `counters` | what the programs count on their own, and what it means |
 //! | [`snapshot`] | what is there already when a watch begins, and still when it ends |
 //! | [`reader`] | a process of iowhy's own that reads what may never answer |
 //! | [`standing`] | threads that sleep for others when a watch ends, and for whom |
@@ -22,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 mod calls;
+mod counters;
 pub mod decode;
 pub mod error;
 pub mod host;

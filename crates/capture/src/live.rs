@@ -2,7 +2,9 @@
 //!
 //! What does not belong here: how long to watch, and what to do with the rows.
 
+use crate::counters::END_NOT_SEEN;
 use crate::decode::Decoder;
+use crate::decode::dirtiers::Dirtiers;
 use crate::decode::waits::Waits;
 use crate::error::Error;
 use crate::host::{devices, lockdown, mounts::Mounts, own, system};
@@ -10,7 +12,7 @@ use crate::kernel::{self, Facts};
 use crate::plan::{PROBES, Plan, Wishes};
 use crate::reader::Reader;
 use crate::sampler::{Sampler, Sampling};
-use crate::session::{END_NOT_SEEN, Session};
+use crate::session::Session;
 use crate::snapshot::{InFlight, LookedAt, UnderWay, Writers};
 use crate::standing::{self, Standing};
 use crate::symbols::KernelSymbols;
@@ -116,9 +118,7 @@ impl Live {
             devices::read_start(&mut environment.devices);
         })?;
         let unlisted = in_flight.add(&session).unlisted;
-        decoder.start_ns = environment.start_ns;
-        decoder.writers = Writers::now(&session);
-        decoder.waits = waits(&session);
+        tell(&mut decoder, &session, environment.start_ns);
         let tables = options
             .files
             .then(|| Tables::begin(&session, environment.start_ns, options.most_calls));
@@ -253,6 +253,7 @@ impl Live {
         self.environment.losses.add(place, unseen, meaning, true);
         self.decoder.losses(names, &mut self.environment.losses);
         self.reader.losses(&mut self.environment.losses);
+        self.session.untold(&mut self.environment.losses);
         let (cpu_ns, memory) = (self.cpu_ns(), own::anonymous_bytes());
         let cost = &mut self.environment.cost;
         cost.cpus = self.environment.cpus;
@@ -353,6 +354,14 @@ fn require_probes(plan: &Plan) -> Result<(), Error> {
             cause: "this kernel has no such tracepoint".to_owned(),
         }),
     }
+}
+
+/// Tells the decoder what it has to know of a session that has begun.
+fn tell(decoder: &mut Decoder, session: &Session, start_ns: u64) {
+    decoder.start_ns = start_ns;
+    decoder.writers = Writers::now(session);
+    decoder.dirtiers = Dirtiers::of(session);
+    decoder.waits = waits(session);
 }
 
 /// What decodes waits, with the kernel's maps of their stacks.

@@ -11,6 +11,7 @@
 //! | [`uses`] | what a process did with a file |
 //! | [`operation`] | the kernel's operation and flags: operation, rwbs |
 //! | [`origin`] | why a request exists, and why a part has no file |
+//! | [`dirtiers`] | why nobody is known to have dirtied what is written |
 //! | [`files`], [`tasks`], [`cgroups`], [`stacks`] | what requests refer to, kept when first seen |
 //!
 //! What does not belong here: reading the ring (see [`crate::session`]).
@@ -18,6 +19,7 @@
 pub mod alike;
 pub mod cgroups;
 pub mod chains;
+pub mod dirtiers;
 pub mod event;
 pub mod files;
 pub mod operation;
@@ -37,6 +39,7 @@ use crate::snapshot::Writers;
 use crate::wire;
 use cgroups::Cgroups;
 use chains::Chains;
+use dirtiers::Dirtiers;
 use files::Files;
 use iowhy_core::model::environment::Device;
 use iowhy_core::model::{Environment, Losses, Name, Names};
@@ -65,7 +68,7 @@ pub struct Decoder {
     owners: FxHashMap<u64, Vec<wire::wire_owners>>,
     ids: request::Ids,
     alike: alike::LastSeen,
-    swaps: Vec<u32>,
+    swaps: Vec<origin::Swap>,
     errors_are_blk_status: bool,
     device_names: FxHashMap<u32, Name>,
     unreadable: u64,
@@ -80,6 +83,8 @@ pub struct Decoder {
     pub uses: Uses,
     /// A hint at who dirtied what was dirty before the watch.
     pub writers: Writers,
+    /// Whether dirtiers can have been missed.
+    pub dirtiers: Dirtiers,
 }
 
 impl Decoder {
@@ -103,7 +108,7 @@ impl Decoder {
             owners: FxHashMap::default(),
             ids: request::Ids::default(),
             alike: alike::LastSeen::default(),
-            swaps: origin::swap_devices(),
+            swaps: origin::Swap::all(),
             errors_are_blk_status: facts.status_is_blk_status,
             device_names: FxHashMap::default(),
             unreadable: 0,
@@ -113,6 +118,7 @@ impl Decoder {
             chains: Chains::default(),
             uses: Uses::default(),
             writers: Writers::default(),
+            dirtiers: Dirtiers::default(),
         }
     }
 
@@ -184,6 +190,7 @@ impl Decoder {
         losses.add("records", self.unreadable, "records that iowhy does not understand", true);
         losses.add("names", names.refused(), "texts beyond those that iowhy keeps", false);
         losses.add("writers", self.writers.dropped, "files whose writers are not kept", false);
+        self.dirtiers.losses(losses);
         self.waits.losses(losses);
         self.stacks.losses(losses);
         self.files.losses(losses);
