@@ -93,8 +93,9 @@ impl Standing {
     }
 }
 
-/// Who sleeps for others now, and how many more do that are not looked at. Of those that may sleep for anything only threads of `waiting` are looked
-/// at, the processes that have waited for storage, or of which a thread does now.
+/// Who sleeps for others now, and how many more do that are not looked at. Of those that may sleep for
+/// anything only threads of `waiting` are looked at, the processes that have waited for storage, or of
+/// which a thread does now.
 pub fn now(
     session: &Session,
     mut waiting: FxHashSet<u32>,
