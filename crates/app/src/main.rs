@@ -22,9 +22,15 @@ mod sources;
 mod watching;
 
 use clap::Parser;
+use iowhy_capture::reader;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    if reader::is_asked_for() {
+        // Nobody is there to be told what went wrong, and whoever asked sees the end.
+        let served = reader::serve(std::io::stdin().lock(), std::io::stdout());
+        return served.map_or(ExitCode::from(failure::FAILED), |()| ExitCode::SUCCESS);
+    }
     let cli = args::Cli::parse();
     let result = match &cli.command {
         None => commands::watch::run(&cli.watch, &cli.show),

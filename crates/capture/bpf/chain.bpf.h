@@ -6,6 +6,7 @@
 #ifndef IOWHY_CHAIN_H
 #define IOWHY_CHAIN_H
 
+#include "below.bpf.h"
 #include "emit.bpf.h"
 #include "owners.bpf.h"
 #include "table.bpf.h"
@@ -109,6 +110,8 @@ static __always_inline struct wire_request *begin_late(struct request *rq, u32 d
  */
 __noinline u64 next_bio(u64 key)
 {
+	if (key & ABOVE)
+		return 0;
 	return number_of(READ((struct bio *)key, bi_next));
 }
 
@@ -122,6 +125,12 @@ __noinline u64 adopt_bio(u64 head, u64 key)
 
 	if (!r || !other)
 		return next_bio(key);
+	if (other->device != r->device && !other->issue_ns) {
+		hand_on(key, r->device, next_id(r->cpu));
+		other = find_request(key);
+		if (!other)
+			return next_bio(key);
+	}
 	if (other->queue_ns && (!r->queue_ns || other->queue_ns < r->queue_ns))
 		r->queue_ns = other->queue_ns;
 	if (other->get_ns && (!r->get_ns || other->get_ns < r->get_ns))
@@ -427,8 +436,10 @@ static __always_inline void complete_request(struct wire_request *r, struct requ
 		r->status = status;
 	/* A part of it, or none: scsi tells an error once for what was done and once for the rest. */
 	if (head && done < rq->__data_len) {
-		if (done)
+		if (done) {
+			count(COUNT_ENDED_IN_PARTS);
 			go_on(key, done);
+		}
 		return;
 	}
 	if (done && is_flush_sequence(rq))

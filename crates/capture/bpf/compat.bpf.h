@@ -137,6 +137,19 @@ static __always_inline u32 device_of(struct gendisk *disk)
 	return (u32)READ(disk, major) << 20 | (u32)READ(disk, first_minor);
 }
 
+#define GENHD_FL_HIDDEN_5_10 0x400
+
+/*
+ * Whether nobody can open the disk: one way of several to a device, which shows as another disk. It has no
+ * number for its node. Before 0d02129e76ed, 5.11, a flag says so, whose value was another then.
+ */
+static __always_inline bool is_hidden(struct gendisk *disk)
+{
+	if (bpf_core_field_exists(disk->part0))
+		return !READ(READ(disk, part0), bd_dev);
+	return READ(disk, flags) & GENHD_FL_HIDDEN_5_10;
+}
+
 /*
  * The device of a queue. q->disk exists since d152c682f03c, 5.15; before, a queue does not know its
  * disk, but its place in sysfs is below the disk's.

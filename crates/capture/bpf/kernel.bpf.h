@@ -110,10 +110,13 @@ struct blkcg_gq {
 struct gendisk {
 	int major;
 	int first_minor;
+	int flags;
 	struct request_queue *queue;
+	struct block_device *part0; /* 5.11 and later; before, no pointer */
 };
 
 struct block_device {
+	u32 bd_dev;
 	struct gendisk *bd_disk;
 	struct request_queue *bd_queue;
 };

@@ -9,8 +9,12 @@
 #include "emit.bpf.h"
 #include "what.bpf.h"
 
+/* A dirtier and its bytes, in one word so that two CPUs cannot claim a place between them. */
+#define DIRTIER_BITS 40
+#define DIRTIER_MASK ((1ULL << DIRTIER_BITS) - 1)
+
 struct dirtiers {
-	struct wire_owner top[WIRE_MAX_OWNERS];
+	u64 top[WIRE_MAX_OWNERS];
 	u64 other_bytes;
 	/* Where in the file they dirtied pages since the account was begun, and how many bytes. */
 	u64 first;
@@ -27,10 +31,15 @@ struct inode_key {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 16384);
+	__uint(max_entries, WIRE_DIRTY_INODES);
 	__type(key, struct inode_key);
 	__type(value, struct dirtiers);
 } dirty_inodes SEC(".maps");
+
+static __always_inline u64 dirtier(u32 tgid, u64 bytes)
+{
+	return (u64)tgid << DIRTIER_BITS | (bytes & DIRTIER_MASK);
+}
 
 /* Takes `written` bytes off each dirtier's account, in proportion. */
 static __always_inline void settle(struct dirtiers *dirtiers, u64 total, u64 written)
@@ -39,19 +48,22 @@ static __always_inline void settle(struct dirtiers *dirtiers, u64 total, u64 wri
 
 	if (written >= total) {
 		for (i = 0; i < WIRE_MAX_OWNERS; i++)
-			dirtiers->top[i].bytes = 0;
+			dirtiers->top[i] = 0;
 		dirtiers->other_bytes = 0;
 		return;
 	}
 	for (i = 0; i < WIRE_MAX_OWNERS; i++)
-		dirtiers->top[i].bytes -= dirtiers->top[i].bytes * written / total;
+		dirtiers->top[i] -= (dirtiers->top[i] & DIRTIER_MASK) * written / total;
 	dirtiers->other_bytes -= dirtiers->other_bytes * written / total;
 }
 
-/* Whether the bytes were dirtied in the page cache, perhaps by somebody else. */
+/*
+ * Whether the bytes were dirtied in the page cache, perhaps by somebody else. What serves a request above
+ * is not: that one is, and would find the account settled.
+ */
 static __always_inline bool is_writeback(struct wire_request *r, struct wire_part *part)
 {
-	if (!(r->operation & 1))
+	if (!(r->operation & 1) || r->parent)
 		return false;
 	return part->found == FOUND_PAGE ||
 	       (part->found == FOUND_BTRFS && r->flags & REQUEST_KERNEL_THREAD);
@@ -103,9 +115,12 @@ static __noinline void emit_owners(struct wire_request *r, struct wire_part *par
 	owners.offset = part->offset;
 	total = owners.other_bytes = dirtiers->other_bytes;
 	for (i = 0; i < WIRE_MAX_OWNERS; i++) {
-		owners.owners[i] = dirtiers->top[i];
-		total += dirtiers->top[i].bytes;
-		if (dirtiers->top[i].bytes)
+		u64 one = dirtiers->top[i];
+
+		owners.owners[i].tgid = one >> DIRTIER_BITS;
+		owners.owners[i].bytes = one & DIRTIER_MASK;
+		total += one & DIRTIER_MASK;
+		if (one & DIRTIER_MASK)
 			owners.count += 1;
 	}
 	owners.theirs = dirtied_of(dirtiers, part);

@@ -8,10 +8,11 @@
 #define IOWHY_WIRE_H
 
 #define WIRE_COMM_LEN	   16
-#define WIRE_NAMES_LEN	   4096 /* bytes of a path's components, leaf first, each ended by a NUL */
-#define WIRE_NAMES_MAX	   48	/* components */
-#define WIRE_MAX_PARTS	   32	/* files or extents told apart in one request */
-#define WIRE_MAX_OWNERS	   4	/* dirtiers kept for an inode */
+#define WIRE_NAMES_LEN	   4096	 /* bytes of a path's components, leaf first, each ended by a NUL */
+#define WIRE_NAMES_MAX	   48	 /* components */
+#define WIRE_MAX_PARTS	   32	 /* files or extents told apart in one request */
+#define WIRE_DIRTY_INODES  16384 /* whose dirtiers are kept */
+#define WIRE_MAX_OWNERS	   4	 /* dirtiers kept for an inode */
 #define WIRE_KERNEL_FRAMES 48
 #define WIRE_USER_FRAMES   64
 #define WIRE_TAGS_AT_ONCE  256
@@ -64,6 +65,9 @@ enum wire_counter {
 	COUNT_RING_FULL_CALL,	 /* single calls that found no room in the ring */
 	COUNT_SUBMITTED_CUT,	 /* io_submit calls of more than are looked at */
 	COUNT_CALLS_LEFT_OUT,	 /* single calls beyond those sent in a second */
+	COUNT_PATH_UNREAD,	 /* calls whose path could not be read */
+	COUNT_ENDED_IN_PARTS,	 /* requests of which a part ended before the rest */
+	COUNT_DIRTY_INODES,	 /* no loss: inodes whose dirtiers were kept */
 	COUNT_COUNTERS,
 };
 
@@ -132,6 +136,7 @@ enum wire_found {
 	FOUND_NO_MAPPING,  /* a page that belongs to no file */
 	FOUND_ANONYMOUS,   /* anonymous memory under an unknown owner */
 	FOUND_PASSTHROUGH, /* a driver's command */
+	FOUND_BELOW, /* pages that are not one run of their file: the request below has them */
 };
 
 /* blktrace's numbers of actions (uapi/linux/blktrace_api.h). */

@@ -8,8 +8,9 @@
 //! | [`plan`] | which probes, from facts and wishes: pure |
 //! | [`privilege`] | capabilities, and what is lost without each |
 //! | [`session`] | load, attach, read the ring, count what was lost |
+//! | `counters` | what the programs count on their own, and what it means |
 //! | [`snapshot`] | what is there already when a watch begins, and still when it ends |
-//! | `sleeping_stack` | what functions a thread that sleeps is in |
+//! | [`reader`] | a process of iowhy's own that reads what may never answer |
 //! | [`standing`] | threads that sleep for others when a watch ends, and for whom |
 //! | [`uses`] | what programs do with files: which calls, and the tables in the kernel |
 //! | [`decode`] | wire records become the model's nouns |
@@ -23,6 +24,7 @@
 #![forbid(unsafe_code)]
 
 mod calls;
+mod counters;
 pub mod decode;
 pub mod error;
 pub mod host;
@@ -31,9 +33,9 @@ pub mod live;
 pub mod locate;
 pub mod plan;
 pub mod privilege;
+pub mod reader;
 pub mod sampler;
 pub mod session;
-mod sleeping_stack;
 pub mod snapshot;
 pub mod standing;
 pub mod survey;

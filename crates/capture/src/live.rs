@@ -2,15 +2,18 @@
 //!
 //! What does not belong here: how long to watch, and what to do with the rows.
 
+use crate::counters::END_NOT_SEEN;
 use crate::decode::Decoder;
+use crate::decode::dirtiers::Dirtiers;
 use crate::decode::waits::Waits;
 use crate::error::Error;
 use crate::host::{devices, lockdown, mounts::Mounts, own, system};
 use crate::kernel::{self, Facts};
 use crate::plan::{PROBES, Plan, Wishes};
 use crate::privilege;
+use crate::reader::Reader;
 use crate::sampler::{Sampler, Sampling};
-use crate::session::{END_NOT_SEEN, Session};
+use crate::session::Session;
 use crate::snapshot::{InFlight, LookedAt, UnderWay, Writers};
 use crate::standing::{self, Standing};
 use crate::symbols::KernelSymbols;
@@ -59,6 +62,7 @@ impl Options {
 pub struct Live {
     session: Session,
     decoder: Decoder,
+    reader: Reader,
     environment: Environment,
     stopped: bool,
     empty: bool,
@@ -100,7 +104,8 @@ impl Live {
         };
         let in_flight = InFlight::of(&wishes.devices, &environment.mounts);
         let facts = facts()?;
-        let mut decoder = Decoder::new(&facts, &environment, options.arguments);
+        let reader = Reader::default();
+        let mut decoder = Decoder::new(&facts, &environment, &reader, options.arguments);
         keep_watched(&mut environment, &wishes.devices);
         if !wishes.devices.is_empty() {
             decoder.uses.disks = environment.devices.iter().map(|it| it.name.clone()).collect();
@@ -113,9 +118,7 @@ impl Live {
             devices::read_start(&mut environment.devices);
         })?;
         let unlisted = in_flight.add(&session).unlisted;
-        decoder.start_ns = environment.start_ns;
-        decoder.writers = Writers::now(&session);
-        decoder.waits = waits(&session);
+        tell(&mut decoder, &session, environment.start_ns);
         let tables = options
             .files
             .then(|| Tables::begin(&session, environment.start_ns, options.most_calls));
@@ -127,6 +130,7 @@ impl Live {
             sampler: options.sampling.map(|sampling| Sampler::new(sampling, start_ns)),
             session,
             decoder,
+            reader,
             environment,
             stopped: false,
             empty: true,
@@ -155,7 +159,11 @@ impl Live {
         self.session.detach();
         self.environment.losses = self.losses();
         // Now that nothing is told any more: else one that wakes meanwhile is told twice.
-        self.standing = standing::now(&self.session, self.decoder.waiting_processes());
+        let waiting = self.decoder.waiting_processes();
+        let (standing, more) = standing::now(&self.session, waiting, &self.reader);
+        self.standing = standing;
+        let meaning = "threads that slept at the end beyond those that iowhy looks at";
+        self.environment.losses.add("standing", more, meaning, false);
         self.environment.end_ns = system::now_ns();
         self.environment.ended_by = why.to_owned();
         self.environment.settings_end = system::settings();
@@ -169,6 +177,7 @@ impl Live {
         }
         self.environment.losses = self.losses();
         self.decoder.losses(names, &mut self.environment.losses);
+        self.reader.losses(&mut self.environment.losses);
         self.environment.cost.cpu_ns = self.cpu_ns();
     }
 
@@ -190,7 +199,7 @@ impl Live {
 
     /// CPU time that the watch has cost this process so far, ns.
     pub fn cpu_ns(&self) -> u64 {
-        own::cpu_ns().saturating_sub(self.cpu_before_ns)
+        own::cpu_ns().saturating_sub(self.cpu_before_ns) + self.reader.cpu_ns()
     }
 
     fn drain(&mut self, batch: &mut Batch, names: &mut Names) -> usize {
@@ -243,10 +252,13 @@ impl Live {
         let (place, meaning) = END_NOT_SEEN;
         self.environment.losses.add(place, unseen, meaning, true);
         self.decoder.losses(names, &mut self.environment.losses);
+        self.reader.losses(&mut self.environment.losses);
+        self.session.untold(&mut self.environment.losses);
+        let (cpu_ns, memory) = (self.cpu_ns(), own::anonymous_bytes());
         let cost = &mut self.environment.cost;
         cost.cpus = self.environment.cpus;
-        cost.cpu_ns = own::cpu_ns().saturating_sub(self.cpu_before_ns);
-        cost.memory_bytes = cost.memory_bytes.max(own::anonymous_bytes());
+        cost.cpu_ns = cpu_ns;
+        cost.memory_bytes = cost.memory_bytes.max(memory + self.reader.anonymous_bytes());
         self.environment.finished = true;
     }
 
@@ -322,6 +334,14 @@ fn require_probes(plan: &Plan) -> Result<(), Error> {
             cause: "this kernel has no such tracepoint".to_owned(),
         }),
     }
+}
+
+/// Tells the decoder what it has to know of a session that has begun.
+fn tell(decoder: &mut Decoder, session: &Session, start_ns: u64) {
+    decoder.start_ns = start_ns;
+    decoder.writers = Writers::now(session);
+    decoder.dirtiers = Dirtiers::of(session);
+    decoder.waits = waits(session);
 }
 
 /// What decodes waits, with the kernel's maps of their stacks.

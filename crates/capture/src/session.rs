@@ -4,6 +4,7 @@
 //! (see [`crate::decode`]).
 
 use crate::calls;
+use crate::counters::{BATCH, COUNTERS, counter, untold};
 use crate::error::Error;
 use crate::kernel::{Facts, UringResult};
 use crate::plan::{Group, Plan, Probe, Wishes};
@@ -39,7 +40,7 @@ macro_rules! object {
 fn objects_of(group: Group) -> Vec<&'static [u8]> {
     match group {
         Group::Block => vec![object!("block"), object!("block-plain")],
-        Group::Writeback => vec![object!("writeback")],
+        Group::Writeback => vec![object!("writeback"), object!("writeback-plain")],
         Group::Events => vec![object!("events"), object!("events-plain")],
         Group::Wait => vec![object!("wait")],
         Group::File => vec![object!("file")],
@@ -80,6 +81,8 @@ pub struct Session {
     objects: Vec<Object>,
     /// Runs that programs which are detached by now had skipped.
     skipped_before: u64,
+    /// What each map held at the end and did not tell.
+    untold: RefCell<FxHashMap<&'static str, u64>>,
     /// Probes that were planned and could not be used, with the kernel's reason.
     pub failed: Vec<(Probe, String)>,
     /// Who slept when waits were watched from then on, each as a `wire_sleeper`.
@@ -117,6 +120,7 @@ impl Session {
             inbox,
             objects,
             skipped_before: 0,
+            untold: RefCell::default(),
             failed,
             sleepers: Vec::new(),
         };
@@ -206,7 +210,7 @@ impl Session {
     /// Hands every entry of a map to `each`, and removes it.
     pub fn take_values(&self, map: &str, mut each: impl FnMut(&[u8])) {
         let Some(map) = self.map(map) else { return };
-        let Ok(entries) = map.lookup_and_delete_batch(1024, MapFlags::ANY, MapFlags::ANY) else {
+        let Ok(entries) = map.lookup_and_delete_batch(BATCH, MapFlags::ANY, MapFlags::ANY) else {
             return;
         };
         for (_, value) in entries {
@@ -243,12 +247,29 @@ impl Session {
         self.links.iter().any(|(probe, _)| probe.program == program)
     }
 
-    fn each_value(&self, map: &str, mut each: impl FnMut(&[u8])) {
-        let Some(map) = self.map(map) else { return };
-        let Ok(entries) = map.lookup_batch(1024, MapFlags::ANY, MapFlags::ANY) else { return };
-        for (_, value) in entries {
-            each(&value);
+    fn each_value(&self, name: &'static str, mut each: impl FnMut(&[u8])) {
+        let Some(map) = self.map(name) else { return };
+        let mut told = 0;
+        if let Ok(entries) = map.lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY) {
+            for (_, value) in entries {
+                each(&value);
+                told += 1;
+            }
         }
+        // While programs run, what came since is none of it.
+        if self.links.is_empty() {
+            self.untold.borrow_mut().insert(name, untold(&map, told));
+        }
+    }
+
+    /// Adds what was there at the end and could not be listed.
+    pub fn untold(&self, losses: &mut Losses) {
+        let untold = self.untold.borrow();
+        let of = |names: &[&str]| names.iter().filter_map(|name| untold.get(name)).sum();
+        let meaning = "requests under way at the end that the kernel did not list";
+        losses.add("list", of(&["under_way", "overflow"]), meaning, true);
+        let meaning = "waits at the end that the kernel did not list";
+        losses.add("list_waits", of(&["sleepers"]), meaning, false);
     }
 
     /// A map that somebody else reads, too.
@@ -273,15 +294,8 @@ impl Session {
         );
     }
 
-    fn counter(&self, counter: u32) -> u64 {
-        let Some(map) = self.map("counters") else { return 0 };
-        let Ok(Some(values)) = map.lookup_percpu(&counter.to_ne_bytes(), MapFlags::ANY) else {
-            return 0;
-        };
-        values
-            .iter()
-            .filter_map(|value| Some(u64::from_ne_bytes(value.get(..8)?.try_into().ok()?)))
-            .sum()
+    fn counter(&self, number: u32) -> u64 {
+        self.map("counters").map_or(0, |map| counter(&map, number))
     }
 
     fn skipped_runs(&self) -> u64 {
@@ -337,88 +351,6 @@ const CHAINS_PER_SECOND: u32 = 5_000;
 /// Removals and renames of files that are told one by one, a second on each CPU; further ones are
 /// counted by directory.
 const CALLS_PER_SECOND: u32 = 5000;
-
-/// The place and the meaning of the loss of a request that ended unseen.
-pub const END_NOT_SEEN: (&str, &str) = ("ends", "requests whose end was not seen");
-
-/// What the programs count on their own: counter, place, meaning, whether requests are missing.
-const COUNTERS: &[(wire::wire_counter, &str, &str, bool)] = &[
-    (wire::COUNT_RING_FULL_REQUEST, "ring", "requests that found no room in the ring", true),
-    (
-        wire::COUNT_RING_FULL_DETAIL,
-        "ring_details",
-        "names, owners or stacks that found no room in the ring",
-        false,
-    ),
-    (wire::COUNT_RING_FULL_WAIT, "ring_waits", "waits that found no room in the ring", false),
-    (wire::COUNT_SLEEPERS_FULL, "sleepers", "waits beyond those that iowhy follows at once", false),
-    (
-        wire::COUNT_WAIT_ENDS,
-        "wait_ends",
-        "waits whose end was not seen; they count until the thread was woken",
-        false,
-    ),
-    (wire::COUNT_WAIT_STACKS, "wait_stacks", "waits whose stack could not be kept", false),
-    (
-        wire::COUNT_CHAINS_SKIPPED,
-        "chains",
-        "waits for other threads beyond those that iowhy tells a second",
-        false,
-    ),
-    (
-        wire::COUNT_RING_FULL_EVENT,
-        "ring_events",
-        "single events that found no room in the ring",
-        false,
-    ),
-    (wire::COUNT_MAP_FULL, "under_way", "requests beyond those that iowhy follows at once", true),
-    (wire::COUNT_END_MISSED, END_NOT_SEEN.0, END_NOT_SEEN.1, true),
-    (wire::COUNT_STACK_FAILED, "stack_samples", "stacks that the kernel could not take", false),
-    (
-        wire::COUNT_PARTS_LUMPED,
-        "parts",
-        "runs of files beyond those told apart in one request",
-        false,
-    ),
-    (wire::COUNT_CHAIN_CUT, "merged", "requests of more bios than iowhy looks at", false),
-    (wire::COUNT_PATH_CUT, "paths", "paths that are deeper or longer than iowhy reads", false),
-    (
-        wire::COUNT_USES_FULL,
-        "uses",
-        "counts of a file that found no room: among the others (path not known), left out with -d",
-        false,
-    ),
-    (
-        wire::COUNT_USES_COMPAT,
-        "compat_calls",
-        "system calls of 32-bit programs, whose files iowhy does not follow",
-        false,
-    ),
-    (
-        wire::COUNT_RING_FULL_CALL,
-        "ring_calls",
-        "removals and renames of files that found no room in the ring",
-        false,
-    ),
-    (
-        wire::COUNT_SUBMITTED_CUT,
-        "submitted",
-        "io_submit calls with more than 64 requests, whose further files are not counted",
-        false,
-    ),
-    (
-        wire::COUNT_CALLS_LEFT_OUT,
-        "calls",
-        "removals, renames (counted by directory only) or single opens: too many in a second",
-        false,
-    ),
-    (
-        wire::COUNT_DIRTIERS_LUMPED,
-        "dirtiers",
-        "pages of files with more dirtiers than iowhy tells apart",
-        false,
-    ),
-];
 
 fn memory_of(fd: i32) -> u64 {
     let text = crate::host::read_text(format!("/proc/self/fdinfo/{fd}")).unwrap_or_default();

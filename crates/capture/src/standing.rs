@@ -6,17 +6,16 @@
 //!
 //! What does not belong here: what the owner waited for (see [`crate::decode`]).
 
+use crate::reader::Reader;
 use crate::session::Session;
-use crate::sleeping_stack::SleepingStacks;
 use crate::snapshot;
 use crate::wire::{wire_napper, wire_wait};
 use libc::c_long;
 use rustc_hash::FxHashSet;
-use std::fs::{self, File};
-use std::os::unix::fs::FileExt;
+use std::fs;
 use zerocopy::FromBytes;
 
-/// Sleepers looked at; on a machine with more, the chains of the rest are not found.
+/// Sleepers looked at; on a machine with more, the chains of the rest are not found, but counted.
 const MOST: usize = 4096;
 /// Threads of a process looked through for one by its number in a container.
 const MOST_THREADS: usize = 4096;
@@ -43,7 +42,7 @@ pub struct Standing {
     /// The thread that holds the lock, where the lock says so.
     pub owner: Option<u32>,
     /// Return addresses of the functions that it is in, where only they tell whether it waits for a
-    /// lock; see `sleeping_stack`.
+    /// lock; see [`Reader::sleeping_stack`].
     pub frames: Vec<u64>,
     /// Who else can end its sleep.
     whom: Whom,
@@ -77,9 +76,9 @@ impl Standing {
         self.whom == Whom::Unclear
     }
 
-    fn of(napper: &wire_napper) -> Option<Standing> {
+    fn of(napper: &wire_napper, reader: &Reader) -> Option<Standing> {
         let (owner, whom) = match c_long::from(napper.wait.system_call) {
-            libc::SYS_futex => match owner_of(napper) {
+            libc::SYS_futex => match owner_of(napper, reader) {
                 Some(owner) => (owner, Whom::OwnProcess),
                 None => (None, Whom::Unclear),
             },
@@ -94,37 +93,42 @@ impl Standing {
     }
 }
 
-/// Who sleeps for others now. Of those that may sleep for anything only threads of `waiting` are looked
-/// at, the processes that have waited for storage, or of which a thread does now.
-pub fn now(session: &Session, mut waiting: FxHashSet<u32>) -> Vec<Standing> {
-    let mut found = Vec::new();
+/// Who sleeps for others now, and how many more do that are not looked at. Of those that may sleep for
+/// anything only threads of `waiting` are looked at, the processes that have waited for storage, or of
+/// which a thread does now.
+pub fn now(
+    session: &Session,
+    mut waiting: FxHashSet<u32>,
+    reader: &Reader,
+) -> (Vec<Standing>, u64) {
+    let (mut found, mut more) = (Vec::new(), 0);
     session.asleep(|record| {
         waiting.extend(wire_wait::read_from_prefix(record).ok().map(|(wait, _)| wait.tgid));
     });
-    let mut stacks = SleepingStacks::default();
     snapshot::nappers(session, |record| {
         let Ok((napper, _)) = wire_napper::read_from_prefix(record) else { return };
         if found.len() >= MOST {
+            more += 1;
             return;
         }
-        let Some(mut one) = Standing::of(&napper) else { return };
+        let Some(mut one) = Standing::of(&napper, reader) else { return };
         if one.is_unclear() {
             if !waiting.contains(&napper.wait.tgid) {
                 return;
             }
-            one.frames = stacks.frames(napper.wait.tgid, napper.stack_pointer);
+            one.frames = reader.sleeping_stack(napper.wait.tgid, napper.stack_pointer);
         }
         found.push(one);
     });
-    found
+    (found, more)
 }
 
 /// Who owns the lock that the thread waits for: `None` where it is no lock as far as one can tell,
 /// `Some(None)` where it is one that does not say.
-fn owner_of(napper: &wire_napper) -> Option<Option<u32>> {
+fn owner_of(napper: &wire_napper, reader: &Reader) -> Option<Option<u32>> {
     let [address, command, expected, _] = napper.arguments;
     let pid = napper.wait.tgid;
-    let words = || words_at(pid, address);
+    let words = || reader.words(pid, address);
     match (command & FUTEX_COMMAND, expected & 0xffff_ffff) {
         (FUTEX_LOCK_PI | FUTEX_LOCK_PI2, _) => {
             Some(words().and_then(|words| thread_of(pid, words[0] & FUTEX_TID)))
@@ -143,17 +147,6 @@ fn owner_of(napper: &wire_napper) -> Option<Option<u32>> {
         }
         _ => None,
     }
-}
-
-/// The memory of a process at a place where a lock may be.
-fn words_at(pid: u32, address: u64) -> Option<[u32; 5]> {
-    let memory = File::open(format!("/proc/{pid}/mem")).ok()?;
-    let mut bytes = [0; 20];
-    memory.read_exact_at(&mut bytes, address).ok()?;
-    let (words, _) = bytes.as_chunks::<4>();
-    let mut found = [0; 5];
-    found.iter_mut().zip(words).for_each(|(word, bytes)| *word = u32::from_ne_bytes(*bytes));
-    Some(found)
 }
 
 /// The thread that a process means by a number; `None` where it has no such thread.

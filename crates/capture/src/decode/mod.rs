@@ -11,7 +11,7 @@
 //! | [`uses`] | what a process did with a file |
 //! | [`operation`] | the kernel's operation and flags: operation, rwbs |
 //! | [`origin`] | why a request exists, and why a part has no file |
-//! | [`perf_map`] | names of functions that a program compiled itself |
+//! | [`dirtiers`] | why nobody is known to have dirtied what is written |
 //! | [`files`], [`tasks`], [`cgroups`], [`stacks`] | what requests refer to, kept when first seen |
 //!
 //! What does not belong here: reading the ring (see [`crate::session`]).
@@ -19,11 +19,11 @@
 pub mod alike;
 pub mod cgroups;
 pub mod chains;
+pub mod dirtiers;
 pub mod event;
 pub mod files;
 pub mod operation;
 pub mod origin;
-pub mod perf_map;
 pub mod request;
 pub mod stacks;
 pub mod tasks;
@@ -34,10 +34,12 @@ pub mod waits;
 use crate::host::devices::{DeviceNames, uppers};
 use crate::host::mounts::Mounts;
 use crate::kernel::Facts;
+use crate::reader::Reader;
 use crate::snapshot::Writers;
 use crate::wire;
 use cgroups::Cgroups;
 use chains::Chains;
+use dirtiers::Dirtiers;
 use files::Files;
 use iowhy_core::model::environment::Device;
 use iowhy_core::model::{Environment, Losses, Name, Names};
@@ -66,7 +68,7 @@ pub struct Decoder {
     owners: FxHashMap<u64, Vec<wire::wire_owners>>,
     ids: request::Ids,
     alike: alike::LastSeen,
-    swaps: Vec<u32>,
+    swaps: Vec<origin::Swap>,
     errors_are_blk_status: bool,
     device_names: FxHashMap<u32, Name>,
     unreadable: u64,
@@ -81,24 +83,32 @@ pub struct Decoder {
     pub uses: Uses,
     /// A hint at who dirtied what was dirty before the watch.
     pub writers: Writers,
+    /// Whether dirtiers can have been missed.
+    pub dirtiers: Dirtiers,
 }
 
 impl Decoder {
-    /// A decoder for the machine that `environment` describes.
-    pub fn new(facts: &Facts, environment: &Environment, arguments: bool) -> Decoder {
+    /// A decoder for the machine that `environment` describes; `arguments` says whether command lines
+    /// are read.
+    pub fn new(
+        facts: &Facts,
+        environment: &Environment,
+        reader: &Reader,
+        arguments: bool,
+    ) -> Decoder {
         Decoder {
             devices: DeviceNames::of(&environment.devices),
             mounts: Mounts::read(),
             mounts_read_ns: 0,
             operations: Operations::new(&facts.operations),
             files: Files::default(),
-            tasks: Tasks::new(arguments),
+            tasks: Tasks::new(arguments.then(|| reader.clone())),
             cgroups: Cgroups::default(),
-            stacks: Stacks::new(),
+            stacks: Stacks::new(reader.clone()),
             owners: FxHashMap::default(),
             ids: request::Ids::default(),
             alike: alike::LastSeen::default(),
-            swaps: origin::swap_devices(),
+            swaps: origin::Swap::all(),
             errors_are_blk_status: facts.status_is_blk_status,
             device_names: FxHashMap::default(),
             unreadable: 0,
@@ -108,6 +118,7 @@ impl Decoder {
             chains: Chains::default(),
             uses: Uses::default(),
             writers: Writers::default(),
+            dirtiers: Dirtiers::default(),
         }
     }
 
@@ -179,6 +190,7 @@ impl Decoder {
         losses.add("records", self.unreadable, "records that iowhy does not understand", true);
         losses.add("names", names.refused(), "texts beyond those that iowhy keeps", false);
         losses.add("writers", self.writers.dropped, "files whose writers are not kept", false);
+        self.dirtiers.losses(losses);
         self.waits.losses(losses);
         self.stacks.losses(losses);
         self.files.losses(losses);

@@ -2,25 +2,59 @@
 
 use super::operation::Meaning;
 use crate::host::devices::number;
-use crate::host::read_text;
+use crate::host::{read_number, read_text};
 use crate::wire::{self, wire_request};
 use iowhy_core::model::{Operation, Origin};
+use std::ops::Range;
+use std::path::Path;
 
-/// The devices that are used for swap as a whole, from /proc/swaps.
-pub fn swap_devices() -> Vec<u32> {
-    let text = read_text("/proc/swaps").unwrap_or_default();
-    let device = |line: &str| {
-        let path = line.split_whitespace().next()?;
-        let stat = rustix::fs::stat(path).ok()?;
-        let device = stat.st_rdev;
-        (device != 0).then(|| number(rustix::fs::major(device), rustix::fs::minor(device)))
-    };
-    text.lines().skip(1).filter_map(device).collect()
+/// A device that is used for swap.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Swap {
+    /// The number of the disk, which its requests have.
+    disk: u32,
+    /// Where on it: a partition's part, or all.
+    sectors: Range<u64>,
+}
+
+impl Swap {
+    /// Those of /proc/swaps. Swap in a file is told by who ends its bios.
+    pub fn all() -> Vec<Swap> {
+        let text = read_text("/proc/swaps").unwrap_or_default();
+        let device = |line: &str| {
+            let path = line.split_whitespace().next()?;
+            let device = rustix::fs::stat(path).ok()?.st_rdev;
+            let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+            (device != 0).then(|| Swap::on(Path::new("/sys/dev/block"), major, minor))
+        };
+        text.lines().skip(1).filter_map(device).collect()
+    }
+
+    /// On a device, as the folder of all devices tells it.
+    fn on(devices: &Path, major: u32, minor: u32) -> Swap {
+        let folder = devices.join(format!("{major}:{minor}"));
+        let of_partition = || {
+            let disk = read_text(folder.join("../dev"))?;
+            let (major, minor) = disk.split_once(':')?;
+            let start = read_number(folder.join("start"))?;
+            let end = start.checked_add(read_number(folder.join("size"))?)?;
+            folder.join("partition").exists().then_some(Swap {
+                disk: number(major.parse().ok()?, minor.parse().ok()?),
+                sectors: start..end,
+            })
+        };
+        of_partition().unwrap_or(Swap { disk: number(major, minor), sectors: 0..u64::MAX })
+    }
+
+    /// Whether the request is for it.
+    pub fn holds(&self, request: &wire_request) -> bool {
+        self.disk == request.device && self.sectors.contains(&request.sector)
+    }
 }
 
 /// What is known beside the request itself.
 pub struct Circumstances {
-    /// Whether the device is used for swap.
+    /// Whether the place on the device is used for swap.
     pub swap_device: bool,
     /// Whether a file system is mounted from the device.
     pub mounted: bool,
@@ -57,7 +91,7 @@ pub fn origin(request: &wire_request, meaning: Meaning, around: &Circumstances) 
 }
 
 fn written(request: &wire_request, found: u32) -> Origin {
-    let cached = matches!(found, wire::FOUND_PAGE | wire::FOUND_BDEV_PAGE)
+    let cached = matches!(found, wire::FOUND_PAGE | wire::FOUND_BDEV_PAGE | wire::FOUND_BELOW)
         || (found == wire::FOUND_BTRFS && request.flags & wire::REQUEST_KERNEL_THREAD != 0);
     if cached { Origin::Writeback } else { Origin::Write }
 }
@@ -88,7 +122,39 @@ pub fn no_file_reason(found: u32, origin: Origin) -> Option<&'static str> {
         (wire::FOUND_PASSTHROUGH, _) => Some("a driver's command"),
         (wire::FOUND_NO_MAPPING, _) => Some("its pages belong to no file"),
         (wire::FOUND_ANONYMOUS, _) => Some("anonymous memory of an owner that iowhy does not know"),
+        (wire::FOUND_BELOW, _) => Some("its files are those of the request below it"),
         (wire::FOUND_NOT, _) => Some("queued before the watch began"),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use zerocopy::FromZeros;
+
+    #[test]
+    fn swap_on_a_partition_is_a_part_of_its_disk() {
+        let base = tempfile::tempdir().unwrap();
+        let (all, disk) = (base.path().join("all"), base.path().join("sda"));
+        fs::create_dir_all(disk.join("sda2")).unwrap();
+        fs::create_dir(&all).unwrap();
+        let files =
+            [("dev", "8:0"), ("sda2/partition", "2"), ("sda2/start", "2048"), ("sda2/size", "100")];
+        files.iter().for_each(|(name, text)| fs::write(disk.join(name), text).unwrap());
+        std::os::unix::fs::symlink(disk.join("sda2"), all.join("8:2")).unwrap();
+        std::os::unix::fs::symlink(&disk, all.join("8:0")).unwrap();
+        let part = Swap::on(&all, 8, 2);
+        assert_eq!(part, Swap { disk: number(8, 0), sectors: 2048..2148 });
+        let at = |device, sector| {
+            let mut request = wire_request::new_zeroed();
+            (request.device, request.sector) = (device, sector);
+            request
+        };
+        assert!(part.holds(&at(number(8, 0), 2048)) && part.holds(&at(number(8, 0), 2147)));
+        assert!(!part.holds(&at(number(8, 0), 2047)) && !part.holds(&at(number(8, 0), 2148)));
+        assert!(!part.holds(&at(number(8, 2), 2048)));
+        assert!(Swap::on(&all, 8, 0).holds(&at(number(8, 0), 7)));
     }
 }

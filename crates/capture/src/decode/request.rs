@@ -122,7 +122,8 @@ impl Decoder {
         let page_of = request.part.inode.number as u32;
         let mounted = request.part.found == wire::FOUND_BDEV_PAGE
             && [request.device, page_of].into_iter().any(|device| self.is_mounted(device));
-        Circumstances { swap_device: self.swaps.contains(&request.device), mounted }
+        let swap_device = self.swaps.iter().any(|swap| swap.holds(request));
+        Circumstances { swap_device, mounted }
     }
 
     fn is_mounted(&mut self, device: u32) -> bool {
@@ -362,15 +363,17 @@ impl Decoder {
 
     /// Why nobody is named for bytes that were dirtied in the page cache. Who had the file open
     /// for writing is a hint, and no more.
-    fn no_dirtier(&self, others: u64, part: &wire_part) -> Cow<'static, str> {
+    fn no_dirtier(&mut self, others: u64, part: &wire_part) -> Cow<'static, str> {
         if others > 0 {
             return "dirtied by more processes than iowhy tells apart".into();
         }
+        if part.found == wire::FOUND_BELOW {
+            return "its files are those of the request below it".into();
+        }
+        let reason = self.dirtiers.reason();
         match self.writers.of(&part.inode) {
-            Some(writers) => {
-                format!("dirtied before the watch; open for writing by {writers}").into()
-            }
-            None => "dirtied before the watch".into(),
+            Some(writers) => format!("{reason}; open for writing by {writers}").into(),
+            None => reason.into(),
         }
     }
 }

@@ -1,10 +1,10 @@
 //! Sampled stacks: each distinct one is named once.
 
-use super::perf_map::PerfMaps;
+use crate::reader::{Function, LATE, Reader};
 use crate::wire;
-use blazesym::symbolize::source::{Kernel, Process, Source};
-use blazesym::symbolize::{Input, Reason, Symbolized, Symbolizer};
-use blazesym::{Addr, Pid};
+use blazesym::MaybeDefault;
+use blazesym::symbolize::source::{Kernel, Source};
+use blazesym::symbolize::{Input, Symbolizer};
 use iowhy_core::model::{Losses, Name, Names, Stack};
 use iowhy_core::source::Batch;
 use rustc_hash::FxHashMap;
@@ -16,6 +16,9 @@ use zerocopy::FromBytes;
 const MOST_STACKS: usize = 20_000;
 /// Samples whose requests have not come yet.
 const MOST_PENDING: usize = 65_536;
+
+/// Why a stack has no names at all.
+const ENDED: &str = "the process ended before its frames could be named";
 
 /// The stacks of one sample.
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,28 +32,25 @@ pub struct Sampled {
 /// The stacks met so far, by content.
 pub struct Stacks {
     symbolizer: Symbolizer,
-    perf_maps: PerfMaps,
+    reader: Reader,
     /// By process; the kernel's by 0.
     known: FxHashMap<(u32, Box<[u64]>), u64>,
     /// How many of these are the kernel's.
     kernel: usize,
-    named: FxHashMap<(bool, Vec<Name>), u64>,
+    named: FxHashMap<Content, u64>,
     pending: FxHashMap<u32, Sampled>,
     refused: u64,
 }
 
-impl Default for Stacks {
-    fn default() -> Stacks {
-        Stacks::new()
-    }
-}
+/// What a stack in the recording is: two are the same if this is.
+type Content = (bool, Option<&'static str>, Vec<Name>);
 
 impl Stacks {
-    /// No stack yet.
-    pub fn new() -> Stacks {
+    /// No stack yet; `reader` looks into programs.
+    pub fn new(reader: Reader) -> Stacks {
         Stacks {
             symbolizer: Symbolizer::new(),
-            perf_maps: PerfMaps::default(),
+            reader,
             known: FxHashMap::default(),
             kernel: 0,
             named: FxHashMap::default(),
@@ -114,7 +114,7 @@ impl Stacks {
     /// The functions of the stack with that number, its innermost first.
     pub fn frames_of(&self, stack_id: u64) -> Option<&[Name]> {
         let found = self.named.iter().find(|(_, id)| **id == stack_id);
-        found.map(|((_, frames), _)| frames.as_slice())
+        found.map(|((_, _, frames), _)| frames.as_slice())
     }
 
     fn id(
@@ -139,7 +139,7 @@ impl Stacks {
         }
         self.kernel += usize::from(process.is_none());
         let (texts, reason) = self.name(process, frames, names);
-        let content = (process.is_some(), texts);
+        let content = (process.is_some(), reason, texts);
         let next = self.named.len() as u64 + 1;
         let id = *self.named.entry(content.clone()).or_insert(next);
         self.known.insert(key, id);
@@ -147,7 +147,7 @@ impl Stacks {
             batch.stacks.push(Stack {
                 stack_id: id,
                 user: process.is_some(),
-                frames: content.1,
+                frames: content.2,
                 complete: reason.is_none(),
                 reason: reason.map(|reason| names.intern(reason)),
             });
@@ -162,36 +162,33 @@ impl Stacks {
         frames: &[u64],
         names: &mut Names,
     ) -> (Vec<Name>, Option<&'static str>) {
-        let source = match process {
-            None => Source::Kernel(Kernel::default()),
-            Some(pid) => {
-                Source::Process(Process { perf_map: false, ..Process::new(Pid::from(pid)) })
-            }
+        let functions = match process {
+            None => self.kernel_functions(frames).ok_or(ENDED),
+            Some(pid) => match self.reader.functions(pid, frames) {
+                Ok(functions) => functions.ok_or(ENDED),
+                Err(_unanswered) => Err(LATE),
+            },
         };
-        let addresses: Vec<Addr> = frames.to_vec();
-        let Ok(symbols) = self.symbolizer.symbolize(&source, Input::AbsAddr(&addresses)) else {
-            return (Vec::new(), Some("the process ended before its frames could be named"));
+        let functions = match functions {
+            Ok(functions) => functions,
+            Err(reason) => return (Vec::new(), Some(reason)),
         };
         let mut texts = Vec::with_capacity(frames.len());
         let mut end = Frame::Own;
-        for (symbol, address) in symbols.iter().zip(frames) {
-            let compiled = match (symbol, process) {
-                (Symbolized::Unknown(Reason::UnknownAddr), Some(pid)) => {
-                    self.perf_maps.name(pid, *address)
-                }
-                _ => None,
-            };
-            if let Some(name) = compiled {
-                texts.push(names.intern(name));
-                end = Frame::Named;
-                continue;
-            }
-            end = push(symbol, *address, &mut texts, names);
+        for (function, address) in functions.iter().zip(frames) {
+            end = push(function, *address, &mut texts, names);
             if end == Frame::Wild {
                 break;
             }
         }
         (texts, incomplete(process, frames.len(), end))
+    }
+
+    fn kernel_functions(&self, frames: &[u64]) -> Option<Vec<Function>> {
+        // An image of the kernel may lie on the sick disk, and says no more than the kernel itself.
+        let kernel = Kernel { vmlinux: MaybeDefault::None, ..Kernel::default() };
+        let symbols = self.symbolizer.symbolize(&Source::Kernel(kernel), Input::AbsAddr(frames));
+        Some(symbols.ok()?.iter().map(Function::of).collect())
     }
 
     /// Adds what was refused.
@@ -216,24 +213,28 @@ enum Frame {
 }
 
 /// Adds a frame with the functions inlined into it.
-fn push(symbol: &Symbolized<'_>, address: u64, texts: &mut Vec<Name>, names: &mut Names) -> Frame {
-    let symbol = match symbol {
-        Symbolized::Sym(symbol) => symbol,
-        Symbolized::Unknown(Reason::Unmapped | Reason::InvalidFileOffset) => return Frame::Wild,
-        Symbolized::Unknown(_) => {
+fn push(function: &Function, address: u64, texts: &mut Vec<Name>, names: &mut Names) -> Frame {
+    let (name, inlined) = match function {
+        Function::Named { name, inlined } => (name, inlined),
+        Function::Compiled(name) => {
+            texts.push(names.intern(name));
+            return Frame::Named;
+        }
+        Function::Wild => return Frame::Wild,
+        Function::Nameless => {
             texts.push(names.intern(&format!("{address:#x}")));
             return Frame::Nameless;
         }
     };
-    let own = symbol.name.starts_with("bpf_prog_") || symbol.name.starts_with("bpf_trace_run");
+    let own = name.starts_with("bpf_prog_") || name.starts_with("bpf_trace_run");
     if own && texts.is_empty() {
         return Frame::Own;
     }
-    for inlined in symbol.inlined.iter().rev() {
-        texts.push(names.intern(&inlined.name));
+    for inlined in inlined {
+        texts.push(names.intern(inlined));
     }
-    texts.push(names.intern(&symbol.name));
-    if is_root(&symbol.name) { Frame::Root } else { Frame::Named }
+    texts.push(names.intern(name));
+    if is_root(name) { Frame::Root } else { Frame::Named }
 }
 
 fn is_root(name: &str) -> bool {

@@ -3,6 +3,7 @@
 use super::cgroups::Cgroups;
 use super::files::Files;
 use crate::host::users::Users;
+use crate::reader::Reader;
 use crate::wire;
 use iowhy_core::model::{Name, Names, Process};
 use iowhy_core::source::Batch;
@@ -41,14 +42,14 @@ pub struct Tasks {
     processes: FxHashMap<u32, Task>,
     users: Users,
     boottime_offset_ns: i64,
-    arguments: bool,
+    arguments: Option<Reader>,
     /// How many threads there may be until those that ended are looked for.
     most: usize,
 }
 
 impl Tasks {
-    /// `arguments` says whether command lines are read: they may hold secrets.
-    pub fn new(arguments: bool) -> Tasks {
+    /// `arguments` reads command lines, where they are wanted: they may hold secrets.
+    pub fn new(arguments: Option<Reader>) -> Tasks {
         Tasks {
             threads: FxHashMap::default(),
             processes: FxHashMap::default(),
@@ -110,12 +111,8 @@ impl Tasks {
     }
 
     fn arguments_of(&self, pid: u32, names: &mut Names) -> Option<Name> {
-        if !self.arguments {
-            return None;
-        }
-        let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-        let line = String::from_utf8_lossy(&bytes).trim_end_matches('\0').replace('\0', " ");
-        (!line.is_empty()).then(|| names.intern(&line))
+        let line = self.arguments.as_ref()?.arguments(pid)?;
+        Some(names.intern(&line))
     }
 
     /// The thread with that number.

@@ -11,8 +11,12 @@ pub fn cpu_ns() -> u64 {
 
 /// Anonymous memory of this process that is resident now, bytes.
 pub fn anonymous_bytes() -> u64 {
-    let text = read_text("/proc/self/status").unwrap_or_default();
-    let kilobytes = text.lines().find_map(|line| {
+    anonymous_in(&read_text("/proc/self/status").unwrap_or_default())
+}
+
+/// The same of a process whose `status` is given.
+pub fn anonymous_in(status: &str) -> u64 {
+    let kilobytes = status.lines().find_map(|line| {
         line.strip_prefix("RssAnon:")?.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()
     });
     kilobytes.unwrap_or(0) * 1024

@@ -11,6 +11,7 @@ mod partition;
 mod raid;
 mod scsi_debug;
 mod served;
+mod silent;
 mod trace;
 mod zram;
 
@@ -24,6 +25,7 @@ pub use partition::Partition;
 pub use raid::Raid;
 pub use scsi_debug::{ScsiDebug, Trouble};
 pub use served::{Hand, Served, Speed};
+pub use silent::Silent;
 pub use trace::DebugFs;
 pub use zram::Zram;
 

@@ -14,12 +14,17 @@ pub struct Raid<Leg: BlockDevice> {
 }
 
 impl<Leg: BlockDevice> Raid<Leg> {
-    /// An array of a level (1 or 5) that is in step from the start. There can be one of each level.
-    pub fn new(level: u32, legs: Vec<Leg>) -> Result<Raid<Leg>> {
-        let node = PathBuf::from(format!("/dev/md{level}"));
+    /// An array of a level (0, 1, 5 or linear) that is in step from the start. There can be one of each
+    /// level.
+    pub fn new(level: &str, legs: Vec<Leg>) -> Result<Raid<Leg>> {
+        let number = if level == "linear" { "9" } else { level };
+        let node = PathBuf::from(format!("/dev/md{number}"));
         let mut create = std::process::Command::new(command::find("mdadm")?);
-        create.arg("--create").arg(&node).args(["--run", "--assume-clean", "--metadata=1.2"]);
-        create.args(["--bitmap=none", &format!("--level={level}")]);
+        create.arg("--create").arg(&node).args(["--run", "--metadata=1.2"]);
+        create.arg(format!("--level={level}"));
+        if matches!(level, "1" | "5") {
+            create.args(["--assume-clean", "--bitmap=none"]);
+        }
         create.arg(format!("--raid-devices={}", legs.len()));
         create.args(legs.iter().map(BlockDevice::path));
         command::output_of(create)?;

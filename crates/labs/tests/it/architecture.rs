@@ -176,7 +176,10 @@ fn libraries_do_not_print() -> Result<()> {
         let library = ["core/src/", "capture/src/", "views/src/"];
         if library.iter().any(|prefix| name.starts_with(prefix)) {
             // What another program wrote is a field, not this program's terminal.
-            let text = text.replace("output.stdout", "").replace("output.stderr", "");
+            let others = ["output.", "command.", "child."].into_iter();
+            let text = others.fold(text, |text, of| {
+                text.replace(&format!("{of}stdout"), "").replace(&format!("{of}stderr"), "")
+            });
             found.extend(uses(&text, &name, &["stdout", "stderr", "println", "eprintln"]));
         }
     }

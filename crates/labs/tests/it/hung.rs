@@ -3,14 +3,15 @@
 use crate::recording::Recording;
 use crate::support::{finish, iowhy, said, trial};
 use iowhy_core::model::{Operation, Request, Status};
-use iowhy_labs::devices::{Backing, BlockDevice, FileSystem, Kind, LoopDevice};
+use iowhy_labs::devices::{Backing, BlockDevice, FileSystem, Kind, LoopDevice, Silent};
 use iowhy_labs::error::Context;
 use iowhy_labs::scratch::Scratch;
 use iowhy_labs::{Error, Result, command, machine, process};
 use libtest_mimic::Trial;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const MIB: u64 = 1 << 20;
 const BYTES: u64 = 64 << 10;
@@ -20,6 +21,8 @@ pub fn tests() -> Vec<Trial> {
         trial("hung::before_and_after_the_watch", never_ends),
         trial("hung::before_the_watch_only", ends_meanwhile),
         trial("hung::polls_with_a_time_limit", polling),
+        trial("hung::a_program_whose_file_never_answers", silent_program),
+        trial("hung::a_perf_map_that_never_answers", silent_map),
     ]
 }
 
@@ -165,4 +168,85 @@ fn polling() -> Result<()> {
     assert!(own.len() > 10, "{own:?}\n{}", recording.overview());
     assert!(at_device > 800_000_000, "{at_device} ns: {own:?}");
     Ok(())
+}
+
+/// How long a watch of two seconds takes at most, on a machine that is busy.
+const AT_MOST: Duration = Duration::from_secs(20);
+
+/// A process that is killed whatever happens.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ended_already = self.0.kill();
+        let _status = self.0.wait();
+    }
+}
+
+/// The program that reads a device, whose every function has a name.
+fn reads() -> Result<PathBuf> {
+    let program = PathBuf::from(concat!(env!("CARGO_TARGET_TMPDIR"), "/hung-reads"));
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/programs/reads.c");
+    let mut gcc = Command::new(command::find("gcc")?);
+    gcc.args(["-static", "-O1", "-fno-omit-frame-pointer", "-o"]).arg(&program).arg(source);
+    command::output_of(gcc)?;
+    Ok(program)
+}
+
+/// A watch while `program` reads a device and `silent` answers nobody: it ends in time and says what
+/// is missing.
+fn expect_end(mut program: Command, silent: &Silent, scratch: &Scratch) -> Result<()> {
+    let mut program = Killed(program.spawn().context(|| "start the program".to_owned())?);
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(program.0.try_wait().is_ok_and(|ended| ended.is_none()), "the program has ended");
+    silent.silence();
+    let output = scratch.path().join("watched");
+    let mut record = iowhy(["record", "-t", "2", "-o"])?;
+    record.arg(&output).stdout(Stdio::null()).stderr(Stdio::null());
+    let begun = Instant::now();
+    let mut watch = Killed(record.spawn().context(|| "start iowhy".to_owned())?);
+    while watch.0.try_wait().is_ok_and(|ended| ended.is_none()) && begun.elapsed() < AT_MOST {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let (took, asked) = (begun.elapsed(), silent.waiting());
+    silent.speak();
+    assert!(took < AT_MOST, "it did not end");
+    assert!(asked > 0, "nobody read what never answers");
+    let recording = Recording::open(&output)?;
+    let losses = &recording.environment.losses.items;
+    assert!(losses.iter().any(|loss| loss.place == "unread"), "{losses:?}");
+    assert!(losses.iter().any(|loss| loss.place == "readers"), "{losses:?}");
+    let reasons = recording.stacks.iter().map(|stack| recording.text(stack.reason));
+    let late = reasons.filter(|reason| reason.contains("could not be read in time")).count();
+    assert_eq!(late, 1, "{}", recording.overview());
+    let own = recording.requests.iter();
+    let own = own.filter(|request| request.pid == Some(program.0.id())).count();
+    assert!(own > 100, "{own} requests: {}", recording.overview());
+    Ok(())
+}
+
+fn silent_program() -> Result<()> {
+    machine::need_bpf()?;
+    let scratch = Scratch::new()?;
+    let disk = LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?;
+    let bytes = std::fs::read(reads()?).context(|| "read the program".to_owned())?;
+    let silent = Silent::new(&scratch, bytes)?;
+    let mut program = Command::new(silent.path().join("reads"));
+    program.arg(disk.path());
+    expect_end(program, &silent, &scratch)
+}
+
+/// In the program's own view of the file system, `/tmp` is somebody's who never answers.
+fn silent_map() -> Result<()> {
+    if !cfg!(target_arch = "x86_64") {
+        return Err(Error::unsupported("x86-64", "the test has its machine code"));
+    }
+    machine::need_bpf()?;
+    let scratch = Scratch::new()?;
+    let disk = LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?;
+    let silent = Silent::new(&scratch, b"1000 10 void A.b()\n".to_vec())?;
+    let mut program = Command::new(command::find("unshare")?);
+    program.args(["--mount", "sh", "-c", r#"mount --bind "$0" /tmp && exec "$@""#]);
+    program.arg(silent.path()).arg(reads()?).arg(disk.path()).arg("written");
+    expect_end(program, &silent, &scratch)
 }

@@ -11,7 +11,7 @@ use iowhy_labs::fio::{Access, Engine, Job};
 use iowhy_labs::machine::{self, DiskStats};
 use iowhy_labs::scratch::Scratch;
 use iowhy_labs::vm::Disk;
-use iowhy_labs::{Result, command};
+use iowhy_labs::{Error, Result, command};
 use libtest_mimic::Trial;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -48,6 +48,8 @@ pub fn tests() -> Vec<Trial> {
         trial("stacked::thin_over_its_pool", thin),
         trial("stacked::raid1", raid1),
         trial("stacked::raid5", raid5),
+        trial("stacked::raid0", || handed_on("0", "raid0")),
+        trial("stacked::linear", || handed_on("linear", "linear")),
         trial("stacked::scsi_errors_and_requeues", scsi),
     ]
 }
@@ -338,8 +340,9 @@ fn thin() -> Result<()> {
 }
 
 /// An array of null_blk disks.
-fn array(level: u32, legs: usize) -> Result<Raid<NullBlk>> {
-    command::run("modprobe", [if level == 1 { "raid1" } else { "raid456" }])?;
+fn array(level: &str, module: &str, legs: usize) -> Result<Raid<NullBlk>> {
+    let missing = |_| Error::unsupported(module, "this kernel has no such module");
+    command::run("modprobe", [module]).map_err(missing)?;
     let legs = (0..legs).map(|_| NullBlk::with_memory(32)).collect::<Result<Vec<_>>>()?;
     Raid::new(level, legs)
 }
@@ -347,7 +350,7 @@ fn array(level: u32, legs: usize) -> Result<Raid<NullBlk>> {
 /// Each write goes to both legs, each read to one of them, at the same place.
 fn raid1() -> Result<()> {
     let scratch = Scratch::new()?;
-    let array = array(1, 2)?;
+    let array = array("1", "raid1", 2)?;
     let legs = array.legs();
     let recording = watch(&scratch, &[&array, &legs[0], &legs[1]], &both(&scratch, &array)?)?;
     expect_both(&recording, &array);
@@ -368,7 +371,7 @@ fn raid1() -> Result<()> {
 /// What a stripe's parity needs is not what was asked for: nothing below is tied, and it says why.
 fn raid5() -> Result<()> {
     let scratch = Scratch::new()?;
-    let array = array(5, 3)?;
+    let array = array("5", "raid456", 3)?;
     let legs = array.legs();
     let all: Vec<&dyn BlockDevice> = std::iter::once(&array as &dyn BlockDevice)
         .chain(legs.iter().map(|leg| leg as _))
@@ -385,6 +388,48 @@ fn raid5() -> Result<()> {
     }
     // Every block and at least one of parity.
     assert!(written >= 2 * WRITES * BLOCK, "{}", recording.overview());
+    Ok(())
+}
+
+/// Each request goes to one leg, in the same bio or in a copy of it: both are there, each once and on its
+/// own device.
+fn handed_on(level: &str, module: &str) -> Result<()> {
+    let scratch = Scratch::new()?;
+    let array = array(level, module, 2)?;
+    let legs = array.legs();
+    let read = |offset| job(&array, Access::Read, READS).with("offset", offset);
+    // The second leg of a linear array begins after 30 MiB.
+    let load = [job(&array, Access::Write, WRITES), read("4m"), read("40m")];
+    let load = jobs(&scratch, &load)?;
+    let recording = watch(&scratch, &[&array, &legs[0], &legs[1]], &load)?;
+    let above = on(&recording, &array);
+    let expected = [(2 * READS, 2 * READS * BLOCK), (WRITES, WRITES * BLOCK)];
+    let amounts = |requests: &[&Request]| {
+        [Operation::Read, Operation::Write].map(|one| amount(requests, one))
+    };
+    assert_eq!(amounts(&above), expected, "{}", recording.overview());
+    assert!(above.iter().all(|request| request.status == Status::Complete), "{above:?}");
+    let mut below = Vec::new();
+    for (index, leg) in legs.iter().enumerate() {
+        let begin = array.data_offset(index)?;
+        let own = on(&recording, leg).into_iter().filter(|one| one.sector >= begin);
+        let own: Vec<&Request> = own.collect();
+        assert!(!own.is_empty(), "nothing on {}: {}", leg.name(), recording.overview());
+        below.extend(own);
+    }
+    assert_eq!(amounts(&below), expected, "{}", recording.overview());
+    let ids: BTreeMap<u64, &Request> = above.iter().map(|one| (one.request_id, *one)).collect();
+    for request in below {
+        let Some(parent) = request.parent_id else {
+            assert!(!recording.text(request.parent_reason).is_empty(), "no reason: {request:?}");
+            continue;
+        };
+        let parent = ids.get(&parent).expect("the parent is a request of the array");
+        let same = (parent.operation, parent.bytes) == (request.operation, request.bytes);
+        let end = |one: &Request| one.start_ns + one.q2c_ns.unwrap_or(0);
+        let within = parent.start_ns <= request.start_ns && end(request) <= end(parent);
+        assert!(same && within, "{request:?} is not within {parent:?}");
+    }
     Ok(())
 }
 

@@ -182,10 +182,9 @@ UNDISTURBED(on_insert)
  * Whether `r` is what is left of a bio whose end was not seen, and whose memory serves a device now
  * that is not watched: nobody took note when that was queued.
  */
-static __always_inline bool is_left_over(struct wire_request *r, struct request *rq)
+static __always_inline bool is_left_over(struct wire_request *r, u32 device)
 {
-	return settings.device_count && r->issue_ns && !r->requeues &&
-	       r->device != device_of(request_disk(rq));
+	return settings.device_count && r->issue_ns && !r->requeues && r->device != device;
 }
 
 SEC("tp_btf/block_rq_issue")
@@ -193,16 +192,19 @@ UNDISTURBED(on_issue)
 {
 	struct request *rq = request_argument(ctx);
 	struct wire_request *r = request_under_way(rq);
+	struct gendisk *disk = request_disk(rq);
+	u32 device = device_of(disk);
 	u64 now = bpf_ktime_get_ns();
 
-	if (r && is_left_over(r, rq)) {
+	if (r && is_left_over(r, device)) {
 		count(COUNT_END_MISSED);
 		remove_request(key_of(rq));
 		r = NULL;
+	} else if (r && is_handed_on(r, disk, device)) {
+		hand_on(key_of(rq), device, next_id(bpf_get_smp_processor_id()));
+		r = request_under_way(rq);
 	}
 	if (!r) {
-		u32 device = device_of(request_disk(rq));
-
 		if (!is_watched(device))
 			return 0;
 		r = begin_late(rq, device, now);
@@ -251,20 +253,31 @@ UNDISTURBED(on_complete)
 	return 0;
 }
 
+/* Sends what was noted under the address of a bio; whether there was anything. */
+__noinline int end_bio(u64 key, u32 status)
+{
+	struct wire_request *r = find_request(key);
+
+	if (!r)
+		return 0;
+	r->complete_ns = bpf_ktime_get_ns();
+	r->status = status;
+	r->flags |= REQUEST_BIO_BASED;
+	finish(r, key);
+	return 1;
+}
+
 /* Only bios that no request completed come here: those of bio-based devices. */
 SEC("tp_btf/block_bio_complete")
 UNDISTURBED(on_bio_complete)
 {
 	struct bio *bio = (struct bio *)ctx[1];
 	u64 key = number_of(bio);
-	struct wire_request *r = find_request(key);
 
-	if (!r)
-		return 0;
-	r->complete_ns = bpf_ktime_get_ns();
-	r->status = bio->bi_status;
-	r->flags |= REQUEST_BIO_BASED;
-	finish(r, key);
+	if (find_request(key))
+		end_bio(key, bio->bi_status);
+	if (is_any_handed_on() && end_bio(key | ABOVE, bio->bi_status))
+		add_to_handed_on(-1);
 	return 0;
 }
 

@@ -7,19 +7,35 @@
 #include "watched.bpf.h"
 #include "who.bpf.h"
 
+#define TRIES 4
+
+/* Whether the place was what it was taken for and is `now` now. */
+static __always_inline bool replace(u64 *place, u64 then, u64 now)
+{
+#ifdef IOWHY_NO_ATOMICS
+	*place = now;
+	return true;
+#else
+	return __sync_val_compare_and_swap(place, then, now) == then;
+#endif
+}
+
 /* Adds `bytes` to the task's account, or to that of all others. */
 static __always_inline void charge(struct dirtiers *dirtiers, u32 tgid, u64 bytes)
 {
-	int i;
+	int i, tries;
 
 	for (i = 0; i < WIRE_MAX_OWNERS; i++) {
-		struct wire_owner *owner = &dirtiers->top[i];
+		u64 *place = &dirtiers->top[i];
 
-		if (owner->bytes && owner->tgid != tgid)
-			continue;
-		owner->tgid = tgid;
-		__sync_fetch_and_add(&owner->bytes, bytes);
-		return;
+		for (tries = 0; tries < TRIES; tries++) {
+			u64 then = *(volatile u64 *)place, held = then & DIRTIER_MASK;
+
+			if (held && then >> DIRTIER_BITS != tgid)
+				break;
+			if (replace(place, then, dirtier(tgid, held + bytes)))
+				return;
+		}
 	}
 	__sync_fetch_and_add(&dirtiers->other_bytes, bytes);
 	count(COUNT_DIRTIERS_LUMPED);
@@ -58,6 +74,8 @@ static __always_inline struct dirtiers *account_of(struct inode_key *key, bool u
 
 	if (dirtiers && unwritten)
 		return dirtiers;
+	if (!dirtiers)
+		count(COUNT_DIRTY_INODES);
 	bpf_map_update_elem(&dirty_inodes, key, &none, BPF_ANY);
 	return bpf_map_lookup_elem(&dirty_inodes, key);
 }

@@ -1,0 +1,281 @@
+//! Reads of what may never answer: other processes' memory, their programs' files, and whatever their
+//! own view of the file system has under `/tmp`. On a sick disk such a read waits for just that disk, or
+//! for a lock of the process that waits for it, and cannot be interrupted; a hostile file system in
+//! user space need not answer at all. A thread of iowhy would keep it from ending, so that a process of
+//! its own reads: the same program, asked over a pipe. When it waits for too long it is given up and
+//! another one started, and the process that it was about is left alone. A file that shrinks while it
+//! is read ends that process, not iowhy.
+//!
+//! | where | what |
+//! |---|---|
+//! | `question` | what is asked and answered |
+//! | `aside` | the process: started, asked with a limit, given up |
+//! | `serve` | what it does |
+//! | `perf_map` | names of functions that a program compiled itself |
+//! | `sleeping_stack` | what functions a thread that sleeps is in |
+//!
+//! What does not belong here: files that the kernel makes up without asking a process or a disk, such as
+//! `/proc/PID/stat`.
+
+mod aside;
+mod perf_map;
+mod question;
+mod serve;
+mod sleeping_stack;
+
+use aside::{Aside, Silence};
+use iowhy_core::model::Losses;
+use question::{Question, What};
+use rustc_hash::FxHashSet;
+use serde::de::DeserializeOwned;
+use std::cell::RefCell;
+use std::process::{Child, Command};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+pub use question::{Function, WORDS};
+pub use serve::serve;
+
+/// The program's only argument when it is to be the reader.
+const ARGUMENT: &str = "--answer-what-is-asked-on-standard-input";
+
+/// How long it may wait for one answer.
+const MOST_WAIT: Duration = Duration::from_millis(200);
+/// How long it may wait in all, and this part of a watch that is longer.
+const MOST_WAIT_IN_ALL: Duration = Duration::from_secs(2);
+const PART_OF_WATCH: u32 = 50;
+/// Readers that were given up and have not ended.
+const MOST_GIVEN_UP: usize = 4;
+
+/// Why something was not read, as a stack's reason.
+pub const LATE: &str = "the process's memory or its programs' files could not be read in time";
+
+/// Whether this process was started to [`serve`].
+pub fn is_asked_for() -> bool {
+    std::env::args_os().nth(1).is_some_and(|argument| argument == ARGUMENT)
+}
+
+/// Asks the reader's process. Clones ask the same one.
+#[derive(Clone, Debug)]
+pub struct Reader(Rc<RefCell<Asker>>);
+
+#[derive(Debug)]
+struct Asker {
+    command: fn() -> Command,
+    begun: Instant,
+    aside: Option<Aside>,
+    given_up: Vec<Child>,
+    /// Processes about which nothing is asked any more.
+    left: FxHashSet<u32>,
+    /// For how long readers waited that are given up.
+    blocked: Duration,
+    /// What they cost, ns.
+    cost_ns: u64,
+    /// How many were given up.
+    hung: u64,
+    unanswered: u64,
+}
+
+/// There is no answer, and there will be none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Unanswered;
+
+impl Default for Reader {
+    fn default() -> Reader {
+        Reader::with(|| {
+            let mut command = Command::new("/proc/self/exe");
+            command.arg(ARGUMENT);
+            command
+        })
+    }
+}
+
+impl Reader {
+    fn with(command: fn() -> Command) -> Reader {
+        Reader(Rc::new(RefCell::new(Asker {
+            command,
+            begun: Instant::now(),
+            aside: None,
+            given_up: Vec::new(),
+            left: FxHashSet::default(),
+            blocked: Duration::ZERO,
+            cost_ns: 0,
+            hung: 0,
+            unanswered: 0,
+        })))
+    }
+
+    /// The functions at `addresses` of a process; `None` where it has ended.
+    pub fn functions(
+        &self,
+        process: u32,
+        addresses: &[u64],
+    ) -> Result<Option<Vec<Function>>, Unanswered> {
+        self.ask(process, What::Functions(addresses.to_vec()))
+    }
+
+    /// Return addresses on the stack of a thread that sleeps, the innermost first; see `sleeping_stack`.
+    pub fn sleeping_stack(&self, process: u32, stack_pointer: u64) -> Vec<u64> {
+        self.ask(process, What::Stack { stack_pointer }).unwrap_or_default()
+    }
+
+    /// Words of a process's memory.
+    pub fn words(&self, process: u32, address: u64) -> Option<[u32; WORDS]> {
+        self.ask(process, What::Words { address }).ok().flatten()
+    }
+
+    /// A process's command line.
+    pub fn arguments(&self, process: u32) -> Option<String> {
+        self.ask(process, What::Arguments).ok().flatten()
+    }
+
+    fn ask<T: DeserializeOwned>(&self, process: u32, what: What) -> Result<T, Unanswered> {
+        let mut asker = self.0.borrow_mut();
+        let answer = asker.ask(&Question { process, what });
+        let answer = answer.and_then(|line| serde_json::from_str(&line).ok());
+        asker.unanswered += u64::from(answer.is_none());
+        answer.ok_or(Unanswered)
+    }
+
+    /// CPU time that the reading has cost so far, ns.
+    pub fn cpu_ns(&self) -> u64 {
+        let asker = self.0.borrow();
+        asker.cost_ns + asker.aside.as_ref().map_or(0, |aside| cpu_ns_of(aside.pid()))
+    }
+
+    /// Memory of the reader that is resident now, bytes.
+    pub fn anonymous_bytes(&self) -> u64 {
+        let asker = self.0.borrow();
+        let status = asker.aside.as_ref().and_then(|aside| about(aside.pid(), "status"));
+        crate::host::own::anonymous_in(&status.unwrap_or_default())
+    }
+
+    /// Adds what was not read.
+    pub fn losses(&self, losses: &mut Losses) {
+        let asker = self.0.borrow();
+        let meaning = "stacks, locks or command lines of programs that could not be read in time";
+        losses.add("unread", asker.unanswered, meaning, false);
+        let meaning = "looks into programs that never ended, or failed, and were given up";
+        losses.add("readers", asker.hung, meaning, false);
+    }
+}
+
+impl Asker {
+    /// The answer, a line.
+    fn ask(&mut self, question: &Question) -> Option<String> {
+        let most = self.may_wait();
+        if most.is_zero() || self.left.contains(&question.process) {
+            return None;
+        }
+        let line = format!("{}\n", serde_json::to_string(question).ok()?);
+        let mut aside = match self.aside.take() {
+            Some(aside) => aside,
+            None => Aside::start((self.command)()).ok()?,
+        };
+        match aside.ask(&line, most) {
+            Ok(answer) => {
+                self.aside = Some(aside);
+                Some(answer)
+            }
+            Err(Silence::Late | Silence::Gone) => {
+                self.hung += 1;
+                self.left.insert(question.process);
+                self.blocked += aside.blocked;
+                self.cost_ns += cpu_ns_of(aside.pid());
+                self.given_up.push(aside.give_up());
+                None
+            }
+        }
+    }
+
+    /// How long the next answer may be waited for.
+    fn may_wait(&mut self) -> Duration {
+        self.given_up.retain_mut(|child| child.try_wait().is_ok_and(|ended| ended.is_none()));
+        if self.given_up.len() >= MOST_GIVEN_UP {
+            return Duration::ZERO;
+        }
+        let most = MOST_WAIT_IN_ALL.max(self.begun.elapsed() / PART_OF_WATCH);
+        let blocked = self.blocked + self.aside.as_ref().map_or(Duration::ZERO, |it| it.blocked);
+        most.saturating_sub(blocked).min(MOST_WAIT)
+    }
+}
+
+impl Drop for Asker {
+    fn drop(&mut self) {
+        if let Some(aside) = self.aside.take() {
+            aside.end();
+        }
+    }
+}
+
+/// A file of `/proc/PID`, of a process of iowhy's own.
+fn about(pid: u32, file: &str) -> Option<String> {
+    crate::host::read_text(format!("/proc/{pid}/{file}"))
+}
+
+fn cpu_ns_of(pid: u32) -> u64 {
+    let text = about(pid, "schedstat").unwrap_or_default();
+    text.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    fn lost(reader: &Reader) -> Vec<u64> {
+        let mut losses = Losses::default();
+        reader.losses(&mut losses);
+        losses.items.iter().map(|loss| loss.count).collect()
+    }
+
+    #[test]
+    fn what_is_answered_is_taken() {
+        let reader = Reader::with(|| shell("while read line; do echo '\"a b\"'; done"));
+        assert_eq!(reader.arguments(1).as_deref(), Some("a b"));
+        assert_eq!(reader.words(1, 0), None);
+        assert_eq!(reader.arguments(2).as_deref(), Some("a b"));
+        assert_eq!(lost(&reader), [1]);
+    }
+
+    #[test]
+    fn who_never_answers_is_given_up() {
+        let reader = Reader::with(|| shell("read line; exec sleep 1000"));
+        let begun = Instant::now();
+        for process in [1, 1, 2, 1] {
+            assert_eq!(reader.arguments(process), None);
+        }
+        let took = begun.elapsed();
+        assert!(took >= 2 * MOST_WAIT && took < 10 * MOST_WAIT, "{took:?}");
+        assert_eq!(lost(&reader), [4, 2]);
+        for process in 3..100 {
+            assert_eq!(reader.functions(process, &[1]), Err(Unanswered));
+        }
+        assert!(begun.elapsed() < 2 * MOST_WAIT_IN_ALL, "{:?}", begun.elapsed());
+    }
+
+    #[test]
+    fn who_computes_is_waited_for() {
+        let reader = Reader::with(|| {
+            shell(
+                "read line; at=0; while [ $at -lt 1000000 ]; do at=$((at + 1)); done; echo '\"x\"'",
+            )
+        });
+        let begun = Instant::now();
+        assert_eq!(reader.arguments(1).as_deref(), Some("x"), "{:?}", begun.elapsed());
+        assert!(begun.elapsed() > MOST_WAIT, "too fast to tell: {:?}", begun.elapsed());
+    }
+
+    #[test]
+    fn who_ends_is_not_asked_again_about_the_same() {
+        let reader = Reader::with(|| shell("read line; kill -BUS $$"));
+        assert_eq!(reader.arguments(1), None);
+        assert_eq!(reader.arguments(1), None);
+        assert_eq!(lost(&reader), [2, 1]);
+    }
+}

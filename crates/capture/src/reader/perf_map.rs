@@ -1,0 +1,203 @@
+//! The names of functions that a program compiled itself, from its perf map (`/tmp/perf-PID.map`).
+//!
+//! blazesym reads such maps too, but gives up the whole stack at a line that it does not understand,
+//! and JDK 17 writes its numbers with `0x`. Anybody can write a file of that name: one that belongs to
+//! somebody else than the process or root is not read, nor is anything but a plain file.
+//!
+//! What does not belong here: functions of files (see [`super::stacks`]).
+
+use rustc_hash::FxHashMap;
+use rustix::fs::{Mode, OFlags};
+use std::borrow::Cow;
+use std::fs::{self, File, Metadata};
+use std::io::Read;
+use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, Instant, SystemTime};
+
+/// Bytes read of one map, and kept of all.
+const MOST_BYTES: u64 = 64 << 20;
+/// Functions kept of all.
+const MOST_FUNCTIONS: usize = 1_000_000;
+/// Processes whose maps are kept, also where they have none.
+const MOST_MAPS: usize = 4096;
+/// For how long a map is taken for what it was: a program that compiles on and on appends to it.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// The maps met so far.
+#[derive(Debug, Default)]
+pub struct PerfMaps {
+    by_process: FxHashMap<u32, PerfMap>,
+}
+
+/// A map as it was when it was read.
+#[derive(Debug)]
+struct PerfMap {
+    looked: Instant,
+    modified: Option<SystemTime>,
+    text: Vec<u8>,
+    functions: Vec<Function>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Function {
+    start: u64,
+    bytes: u64,
+    /// Where its name stands in the text.
+    name: Range<u32>,
+}
+
+impl PerfMaps {
+    /// The function of a process at `address`, where its map has one.
+    pub fn name(&mut self, process: u32, address: u64) -> Option<Cow<'_, str>> {
+        if !self.is_fresh(process) {
+            self.look(process);
+        }
+        let map = self.by_process.get(&process)?;
+        let after = map.functions.partition_point(|function| function.start <= address);
+        let function = map.functions.get(after.checked_sub(1)?)?;
+        let name = map.text.get(function.name.start as usize..function.name.end as usize)?;
+        let is_inside = address - function.start < function.bytes;
+        is_inside.then(|| String::from_utf8_lossy(name))
+    }
+
+    fn is_fresh(&self, process: u32) -> bool {
+        self.by_process.get(&process).is_some_and(|map| map.looked.elapsed() < FRESH)
+    }
+
+    /// Reads the map of a process again if it has changed.
+    fn look(&mut self, process: u32) {
+        let file = open(process);
+        let modified = file.as_ref().and_then(|(_, about)| about.modified().ok());
+        if let Some(known) = self.by_process.get_mut(&process)
+            && known.modified == modified
+        {
+            known.looked = Instant::now();
+            return;
+        }
+        self.by_process.remove(&process);
+        let text = file.map(|(file, _)| read(file)).unwrap_or_default();
+        self.make_room(text.len());
+        let functions = functions(&text, MOST_FUNCTIONS);
+        let map = PerfMap { looked: Instant::now(), modified, text, functions };
+        self.by_process.insert(process, map);
+    }
+
+    /// Forgets the others where one more of so many bytes would be too much.
+    fn make_room(&mut self, bytes: usize) {
+        let known = self.by_process.values();
+        let (texts, functions) = known.fold((bytes, 0), |(texts, functions), map| {
+            (texts + map.text.len(), functions + map.functions.len())
+        });
+        // A line is longer than ten bytes.
+        let is_full = texts as u64 > MOST_BYTES || functions + bytes / 10 > MOST_FUNCTIONS;
+        if is_full || self.by_process.len() >= MOST_MAPS {
+            self.by_process.clear();
+        }
+    }
+}
+
+/// The map of a process, in its own view of the file system and under its own number.
+fn open(process: u32) -> Option<(File, Metadata)> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let last = |line: &str| line.split_whitespace().next_back().map(str::to_owned);
+    let own = status.lines().find_map(|line| line.strip_prefix("NStgid:")).and_then(last);
+    let own = own.unwrap_or_else(|| process.to_string());
+    let path = format!("/proc/{process}/root/tmp/perf-{own}.map");
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
+    let about = file.metadata().ok()?;
+    let owner = fs::metadata(format!("/proc/{process}")).ok()?.uid();
+    (about.is_file() && (about.uid() == 0 || about.uid() == owner)).then_some((file, about))
+}
+
+fn read(file: File) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    match file.take(MOST_BYTES).read_to_end(&mut bytes) {
+        Ok(_) => bytes,
+        Err(_) => Vec::new(),
+    }
+}
+
+/// The last `most` functions of a map, in the order of their places.
+fn functions(text: &[u8], most: usize) -> Vec<Function> {
+    // Newer ones stand further down.
+    let lines = text.rsplit(|byte| *byte == b'\n');
+    let start_of = |line: &[u8]| line.as_ptr() as usize - text.as_ptr() as usize;
+    let parsed = lines.filter_map(|line| function(line, start_of(line)));
+    let mut functions: Vec<Function> = parsed.take(most).collect();
+    // Code moves: of two functions at one place the later line is the one that is there.
+    functions.reverse();
+    functions.sort_by_key(|function| function.start);
+    functions
+}
+
+/// `7f27d97b6280 450 void Chains.loop(boolean)`, with or without `0x`; `at` is where the line begins.
+fn function(line: &[u8], at: usize) -> Option<Function> {
+    let mut words = line.splitn(3, |byte| *byte == b' ');
+    let (start, bytes, name) = (words.next()?, words.next()?, words.next()?);
+    let number = |word: &[u8]| {
+        let digits = word.strip_prefix(b"0x").unwrap_or(word);
+        u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+    };
+    let end = u32::try_from(at + line.len()).ok()?;
+    let name = end.checked_sub(u32::try_from(name.len()).ok()?)?..end;
+    Some(Function { start: number(start)?, bytes: number(bytes)?, name })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(text: &str, most: usize) -> Vec<(u64, &str)> {
+        let found = functions(text.as_bytes(), most);
+        let name = |range: &Range<u32>| &text[range.start as usize..range.end as usize];
+        found.iter().map(|one| (one.start, name(&one.name))).collect()
+    }
+
+    #[test]
+    fn lines_are_read_with_and_without_a_prefix() {
+        let text = "0x30 0x0020 c\n10 20 void A.b(int)\n";
+        assert_eq!(names(text, 9), [(0x10, "void A.b(int)"), (0x30, "c")]);
+        assert_eq!(function(b"0x10 0x0020 a", 0).map(|found| found.bytes), Some(0x20));
+        for line in ["", "10", "10 20", "x 20 a", "10 y a", "-1 2 a", "ffffffffffffffffff 1 a"] {
+            assert_eq!(function(line.as_bytes(), 0), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn of_too_many_functions_the_last_are_kept() {
+        let text = "10 1 old\n20 1 b\n10 1 new\n30 1 d\n";
+        assert_eq!(names(text, 3), [(0x10, "new"), (0x20, "b"), (0x30, "d")]);
+        assert_eq!(names(text, 9)[..2], [(0x10, "old"), (0x10, "new")]);
+    }
+
+    #[test]
+    fn a_map_is_read_once_a_second_at_most() {
+        let mut maps = PerfMaps::default();
+        assert_eq!(maps.name(std::process::id(), 0x1000), None);
+        let looked = maps.by_process[&std::process::id()].looked;
+        assert_eq!(maps.name(std::process::id(), 0x2000), None);
+        assert_eq!(maps.by_process[&std::process::id()].looked, looked);
+    }
+
+    #[test]
+    fn more_maps_than_are_kept_are_forgotten() {
+        let mut maps = PerfMaps::default();
+        let looked = Instant::now();
+        let map =
+            |bytes| PerfMap { looked, modified: None, text: vec![0; bytes], functions: vec![] };
+        maps.by_process.insert(1, map(1000));
+        maps.make_room(1000);
+        assert_eq!(maps.by_process.len(), 1);
+        maps.make_room(MOST_FUNCTIONS * 10 + 10);
+        assert!(maps.by_process.is_empty());
+    }
+
+    #[test]
+    fn a_process_without_a_map_has_no_names() {
+        let mut maps = PerfMaps::default();
+        assert_eq!(maps.name(std::process::id(), 0x1000), None);
+        assert_eq!(maps.name(u32::MAX, 0x1000), None);
+    }
+}

@@ -1,0 +1,93 @@
+//! The reader's own side: a process that answers until nobody asks any more.
+
+use super::perf_map::PerfMaps;
+use super::question::{Function, Question, WORDS, What};
+use super::sleeping_stack::SleepingStacks;
+use blazesym::symbolize::source::{Process, Source};
+use blazesym::symbolize::{Input, Reason, Symbolized, Symbolizer};
+use blazesym::{Addr, Pid};
+use serde_json::Value;
+use std::fs::File;
+use std::io::{self, BufRead, Write};
+use std::os::unix::fs::FileExt;
+
+/// Answers what is asked, until nobody asks any more.
+pub fn serve(questions: impl BufRead, mut output: impl Write) -> io::Result<()> {
+    // What it reads from disks shows as what it is.
+    rustix::thread::set_name(c"iowhy")?;
+    let mut tools = Tools::default();
+    for line in questions.lines() {
+        let question: Question = serde_json::from_str(&line?)?;
+        let mut answer = serde_json::to_string(&tools.answer(&question)?)?;
+        answer.push('\n');
+        output.write_all(answer.as_bytes())?;
+        output.flush()?;
+    }
+    Ok(())
+}
+
+#[derive(Default)]
+struct Tools {
+    symbolizer: Symbolizer,
+    perf_maps: PerfMaps,
+    stacks: SleepingStacks,
+}
+
+impl Tools {
+    fn answer(&mut self, question: &Question) -> serde_json::Result<Value> {
+        let process = question.process;
+        match &question.what {
+            What::Functions(addresses) => serde_json::to_value(self.functions(process, addresses)),
+            What::Stack { stack_pointer } => {
+                serde_json::to_value(self.stacks.frames(process, *stack_pointer))
+            }
+            What::Words { address } => serde_json::to_value(words_at(process, *address)),
+            What::Arguments => serde_json::to_value(arguments_of(process)),
+        }
+    }
+
+    /// The functions at `addresses`; `None` where the process has ended.
+    fn functions(&mut self, process: u32, addresses: &[Addr]) -> Option<Vec<Function>> {
+        let source =
+            Source::Process(Process { perf_map: false, ..Process::new(Pid::from(process)) });
+        let symbols = self.symbolizer.symbolize(&source, Input::AbsAddr(addresses)).ok()?;
+        let named = symbols.iter().zip(addresses).map(|(symbol, address)| match symbol {
+            Symbolized::Unknown(Reason::UnknownAddr) => {
+                let name = self.perf_maps.name(process, *address);
+                name.map_or(Function::Nameless, |name| Function::Compiled(name.into_owned()))
+            }
+            symbol => Function::of(symbol),
+        });
+        Some(named.collect())
+    }
+}
+
+impl Function {
+    /// What a symbol is.
+    pub fn of(symbol: &Symbolized<'_>) -> Function {
+        match symbol {
+            Symbolized::Sym(symbol) => Function::Named {
+                name: symbol.name.to_string(),
+                inlined: symbol.inlined.iter().rev().map(|one| one.name.to_string()).collect(),
+            },
+            Symbolized::Unknown(Reason::Unmapped | Reason::InvalidFileOffset) => Function::Wild,
+            Symbolized::Unknown(_) => Function::Nameless,
+        }
+    }
+}
+
+fn words_at(process: u32, address: u64) -> Option<[u32; WORDS]> {
+    let memory = File::open(format!("/proc/{process}/mem")).ok()?;
+    let mut bytes = [0; WORDS * size_of::<u32>()];
+    memory.read_exact_at(&mut bytes, address).ok()?;
+    let (words, _) = bytes.as_chunks::<4>();
+    let mut found = [0; WORDS];
+    found.iter_mut().zip(words).for_each(|(word, bytes)| *word = u32::from_ne_bytes(*bytes));
+    Some(found)
+}
+
+fn arguments_of(process: u32) -> Option<String> {
+    let bytes = std::fs::read(format!("/proc/{process}/cmdline")).ok()?;
+    let line = String::from_utf8_lossy(&bytes).trim_end_matches('\0').replace('\0', " ");
+    (!line.is_empty()).then_some(line)
+}
