@@ -223,9 +223,12 @@ fn locked(kernel: Kernel) -> Result<()> {
     let watches =
         "iowhy record -t 1 -o /out/recording; echo \"status $?\"; iowhy -t 1; echo \"status $?\"";
     let script = format!(
-        "{watches}; mount -t securityfs securityfs /sys/kernel/security; {watches}; iowhy check"
+        "while :; do dd if=/dev/disk/read of=/dev/null bs=4k iflag=direct status=none; done &\n\
+         {watches}; mount -t securityfs securityfs /sys/kernel/security; {watches}; iowhy check"
     );
-    let outcome = Guest::new(kernel).argument("lockdown=confidentiality").run(&script)?;
+    let disk = Disk::memory("read", 64 << 20);
+    let guest = Guest::new(kernel).disk(disk).argument("lockdown=confidentiality");
+    let outcome = guest.run(&script)?;
     let lines = |text: &str| outcome.said.lines().filter(|line| line.contains(text)).count();
     let told = "iowhy: failed to load BPF programs: lockdown is \"confidentiality\"; the kernel's \
         counters, recordings and captures can still be read";
