@@ -139,7 +139,13 @@ impl Decoder {
         origin: Origin,
         names: &mut Names,
     ) -> Request {
-        let error = self.errno(request.status);
+        // A bio's own status is a blk_status_t on every kernel.
+        let of_bio = request.flags & wire::REQUEST_BIO_BASED != 0 && request.status != 0;
+        let error = if of_bio {
+            Some(errno_of_blk_status(request.status))
+        } else {
+            self.errno(request.status)
+        };
         let submitted =
             request.flags & (wire::REQUEST_KERNEL_MADE | wire::REQUEST_BEGUN_BEFORE) == 0;
         let task = if submitted { self.tasks.thread(request.tid) } else { None };
