@@ -131,6 +131,10 @@ fn lines_say_what_is_missing() -> Result<()> {
         &["snoop", "-t", "1"],
         &["opens", "-t", "1"],
         &["events", "-t", "1"],
+        &["stages", "-t", "1"],
+        &["blame", "-t", "1"],
+        &["chains", "-t", "1"],
+        &["stacks", "--folded", "1", "1"],
         &["stat", "1", "1", "--json"],
         &["--json", "-t", "1"],
     ] {

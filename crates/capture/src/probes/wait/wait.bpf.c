@@ -232,11 +232,10 @@ int list_sleepers(struct bpf_iter__task *ctx)
 	place = place_of(tid);
 	if (!place)
 		return 0;
-	if (!flags) {
-		if (regs && is_among(settings.thread_calls, system_call))
-			add_earlier_nap(place, tid, system_call, regs);
+	if (!flags && regs && is_among(settings.thread_calls, system_call))
+		add_earlier_nap(place, tid, system_call, regs);
+	if (!flags)
 		return 0;
-	}
 	/* First: it puts its record together in the same room. */
 	see_task(number_of(task), ROOM_LIST);
 	sleeper = &room->sleeper;
