@@ -139,7 +139,11 @@ impl Decoder {
         origin: Origin,
         names: &mut Names,
     ) -> Request {
-        let error = self.errno(request.status);
+        let error = match request.flags & wire::REQUEST_BIO_BASED != 0 && request.status != 0 {
+            // A bio has its status in it; whatever the kernel's tracepoint gives for requests.
+            true => Some(errno_of_blk_status(request.status)),
+            false => self.errno(request.status),
+        };
         let submitted =
             request.flags & (wire::REQUEST_KERNEL_MADE | wire::REQUEST_BEGUN_BEFORE) == 0;
         let task = if submitted { self.tasks.thread(request.tid) } else { None };
