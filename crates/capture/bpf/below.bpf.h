@@ -2,7 +2,7 @@
 /*
  * A bio that its driver hands on to another disk as it is (md's linear, raid0 until 5.13, bcache beside
  * its cache): it is queued once, for the disk above, and issued to the one below. What was noted for the
- * disk above then gets a key of its own, until the bio ends; under the bio's own the request below goes on.
+ * disk above then gets a key of its own, until that request ends; under the bio's own the request below goes on.
  *
  * Several ways to one device (NVMe) are no disks of their own: there the disk above is all there is.
  */
@@ -63,7 +63,7 @@ __noinline int hand_on(u64 key, u32 device, u64 id)
 		*above = *r;
 		above->get_ns = above->insert_ns = 0;
 		if (above->flags & REQUEST_EXTENTS) {
-			/* They have left the bio when it ends. */
+			/* To look at them once more takes more stack than there is. */
 			above->flags &= ~REQUEST_EXTENTS;
 			above->part.found = FOUND_BELOW;
 		}

@@ -110,8 +110,6 @@ static __always_inline struct wire_request *begin_late(struct request *rq, u32 d
  */
 __noinline u64 next_bio(u64 key)
 {
-	if (key & ABOVE)
-		return 0;
 	return number_of(READ((struct bio *)key, bi_next));
 }
 
@@ -407,6 +405,40 @@ __noinline int bytes_of(u64 key)
 	return READ((struct bio *)key, bi_iter.bi_size);
 }
 
+/* Sends what was noted for a disk above; whether there was anything. */
+__noinline int end_one_above(u64 key, s32 status, u64 now)
+{
+	struct wire_request *r = find_request(key | ABOVE);
+
+	if (!r)
+		return 0;
+	r->complete_ns = now;
+	r->status = status;
+	note_ended(r->id, now);
+	emit_owners(r, &r->part);
+	emit(r, sizeof(*r), COUNT_RING_FULL_REQUEST);
+	remove_request(key | ABOVE);
+	return 1;
+}
+
+/* Sends what was noted for the disks above of a request's bios, of which `done` bytes have ended. */
+__noinline int end_above(u64 key, u32 done, s32 status, u64 now)
+{
+	u32 i;
+
+	for (i = 0; key && i < MAX_BIOS; i++) {
+		u32 size = bytes_of(key);
+
+		if (done < size)
+			break;
+		done -= size;
+		if (end_one_above(key, status, now))
+			add_to_handed_on(-1);
+		key = next_bio(key);
+	}
+	return 0;
+}
+
 /* A request goes on after `done` bytes: what is known moves to the bio that is then its head. */
 __noinline int go_on(u64 old, u32 done)
 {
@@ -438,6 +470,8 @@ static __always_inline void complete_request(struct wire_request *r, struct requ
 	if (head && done < rq->__data_len) {
 		if (done) {
 			count(COUNT_ENDED_IN_PARTS);
+			if (is_any_handed_on())
+				end_above(key, done, status, now);
 			go_on(key, done);
 		}
 		return;
@@ -454,6 +488,8 @@ static __always_inline void complete_request(struct wire_request *r, struct requ
 	}
 	r->complete_ns = now;
 	finish(r, key);
+	if (head && is_any_handed_on())
+		end_above(key, done, status, now);
 }
 
 #endif

@@ -139,12 +139,10 @@ impl Decoder {
         origin: Origin,
         names: &mut Names,
     ) -> Request {
-        // A bio's own status is a blk_status_t on every kernel.
-        let of_bio = request.flags & wire::REQUEST_BIO_BASED != 0 && request.status != 0;
-        let error = if of_bio {
-            Some(errno_of_blk_status(request.status))
-        } else {
-            self.errno(request.status)
+        let error = match request.flags & wire::REQUEST_BIO_BASED != 0 && request.status != 0 {
+            // A bio has its status in it; whatever the kernel's tracepoint gives for requests.
+            true => Some(errno_of_blk_status(request.status)),
+            false => self.errno(request.status),
         };
         let submitted =
             request.flags & (wire::REQUEST_KERNEL_MADE | wire::REQUEST_BEGUN_BEFORE) == 0;

@@ -6,7 +6,7 @@
 //! | [`rule`] | what a rule is and what it may answer |
 //! | [`rules`] | one file for each cause, and the list of them |
 //! | [`finding`] | a named cause with severity, confidence, evidence, fix and check |
-//! | `needs` | what must be in the data for a cause to be ruled out |
+//! | `needs` | what may be missing in the data, so that a cause cannot be ruled out |
 //! | `rank` | which finding comes first, and which is another's symptom |
 //! | `herrings` | what looks guilty and is not |
 //! | `words` | figures within sentences |
@@ -72,7 +72,7 @@ pub fn diagnose(summary: &Summary) -> Diagnosis {
     let mut diagnosis = Diagnosis { doubt: lost, ..Diagnosis::default() };
     for rule in rules::ALL {
         match (rule.judge)(&facts) {
-            Verdict::Clear => match needs::missing(rule.cause, &facts) {
+            Verdict::Clear => match needs::missing(rule, &facts) {
                 None => diagnosis.clear += 1,
                 Some(reason) => {
                     diagnosis.not_judged.push(NotJudged { cause: rule.cause, reason });

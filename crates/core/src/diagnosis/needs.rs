@@ -4,6 +4,7 @@
 //! What does not belong here: what a rule needs to find its cause (each asks for it itself).
 
 use super::facts::Facts;
+use super::rule::Rule;
 use super::words;
 use crate::model::Origin;
 
@@ -36,48 +37,13 @@ pub(super) enum Need {
     FineTime,
 }
 
-/// What each cause needs to be ruled out, beyond requests with their times.
-pub(super) const NEEDS: &[(&str, &[Need])] = &[
-    ("readahead-waste", &[Need::Waits]),
-    ("page-cache-thrash", &[Need::Waits]),
-    ("swap-io", &[Need::Waits]),
-    ("major-faults", &[Need::Waits]),
-    ("fsync-heavy", &[Need::Waits]),
-    ("journal-commit", &[Need::Waits]),
-    ("journal-full", &[Need::Waits]),
-    ("dirty-throttle", &[Need::Waits]),
-    ("writeback-burst", &[Need::Origins, Need::FineTime]),
-    ("wbt-throttle", &[Need::Waits]),
-    ("iocost-throttle", &[Need::Waits]),
-    ("tag-starvation", &[Need::Queueing, Need::Settings]),
-    ("scheduler-overhead", &[Need::Queueing]),
-    ("serial-reads", &[Need::Waits]),
-    ("small-writes", &[Need::Settings]),
-    ("split-requests", &[Need::Settings]),
-    ("bulk-scan", &[Need::Waits, Need::Processes]),
-    ("temp-file-churn", &[Need::Waits, Need::Calls]),
-    ("log-flood", &[Need::Files]),
-    ("atime-updates", &[Need::Settings]),
-    ("double-caching", &[Need::Settings]),
-    ("raid-resync", &[Need::Processes]),
-    ("dm-layer", &[Need::Settings]),
-    ("fragmentation", &[Need::Files]),
-    ("direct-buffered-mix", &[Need::Files]),
-    ("inode-lock", &[Need::Waits]),
-    ("io-uring-punt", &[Need::Stacks]),
-    ("cpu-starvation", &[Need::Waits]),
-    ("sync-storm", &[Need::Waits]),
-    ("config-regression", &[Need::Settings]),
-    ("lock-behind-io", &[Need::Waits]),
-];
-
-/// What is missing to rule `cause` out; `None` where nothing is, or where there was nothing to see.
-pub(super) fn missing(cause: &str, facts: &Facts<'_>) -> Option<String> {
+/// What is missing to rule the rule's cause out; `None` where nothing is, or where there was nothing to
+/// see.
+pub(super) fn missing(rule: &Rule, facts: &Facts<'_>) -> Option<String> {
     if facts.summary().watch.requests == 0 {
         return None;
     }
-    let (_, needs) = NEEDS.iter().find(|(name, _)| *name == cause)?;
-    needs.iter().find_map(|need| lacks(*need, facts))
+    rule.needs.iter().find_map(|need| lacks(*need, facts))
 }
 
 fn lacks(need: Need, facts: &Facts<'_>) -> Option<String> {

@@ -2,6 +2,7 @@
 
 use super::facts::Facts;
 use super::finding::Finding;
+use super::needs::Need;
 
 /// What a rule answers.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,11 +50,20 @@ pub struct Rule {
     pub changes: &'static str,
     /// Judges it.
     pub judge: fn(&Facts<'_>) -> Verdict,
+    /// What it takes to rule it out, beyond requests with their times.
+    pub(super) needs: &'static [Need],
+    /// What else shows when it is there: a finding of these on the same device is its symptom.
+    pub symptoms: &'static [&'static str],
 }
 
-/// The rule of a file under `rules/`, whose function is `judge`.
+/// The rule of a file under `rules/`, whose function is `judge`. `needs` and `symptoms` may be left out.
 macro_rules! rule {
-    ($cause:literal, $title:literal, $mechanism:literal, $changes:literal $(,)?) => {
+    (
+        $cause:literal, $title:literal, $mechanism:literal, $changes:literal
+        $(, needs: [$($need:ident),+ $(,)?])?
+        $(, symptoms: [$($symptom:literal),+ $(,)?])?
+        $(,)?
+    ) => {
         /// The rule.
         pub const RULE: $crate::diagnosis::Rule = $crate::diagnosis::Rule {
             cause: $cause,
@@ -61,6 +71,8 @@ macro_rules! rule {
             mechanism: $mechanism,
             changes: $changes,
             judge: |facts| judge(facts).unwrap_or_else(|missing| missing.into()),
+            needs: &[$($($crate::diagnosis::needs::Need::$need),+)?],
+            symptoms: &[$($($symptom),+)?],
         };
     };
 }

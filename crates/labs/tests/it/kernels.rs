@@ -27,11 +27,13 @@ const ELSEWHERE: &[&str] = &[
     "blktrace_defects::",
     "labs::",
     "locate::",
+    "never_answers",
     "signals::",
 ];
 
 /// What a guest has no use for or no room for, as a skipped test says it.
-const SKIPS: &[&str] = &["missing: python3", "missing: go", "missing: java", "missing: jcmd"];
+const SKIPS: &[&str] =
+    &["missing: python3", "missing: go", "missing: java", "missing: jcmd", "missing: linear"];
 
 /// How long the tests of one guest may take, and those of the smallest check.
 const ROOT_PATIENCE: Duration = Duration::from_secs(900);

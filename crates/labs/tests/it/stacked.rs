@@ -398,8 +398,8 @@ fn handed_on(level: &str, module: &str) -> Result<()> {
     let array = array(level, module, 2)?;
     let legs = array.legs();
     let read = |offset| job(&array, Access::Read, READS).with("offset", offset);
-    // The second leg of a linear array begins after 30 MiB.
-    let load = [job(&array, Access::Write, WRITES), read("4m"), read("40m")];
+    // The second leg of a linear array begins after 30 MiB, and has each other 512 KiB of a striped one.
+    let load = [job(&array, Access::Write, WRITES), read("4m"), read("41472k")];
     let load = jobs(&scratch, &load)?;
     let recording = watch(&scratch, &[&array, &legs[0], &legs[1]], &load)?;
     let above = on(&recording, &array);

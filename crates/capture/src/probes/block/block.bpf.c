@@ -243,6 +243,8 @@ UNDISTURBED(on_complete)
 			return 0;
 		if (!is_watched(device)) {
 			note_ended(0, now);
+			if (is_any_handed_on())
+				end_above(number_of(POINTER(rq, bio)), done, status, now);
 			return 0;
 		}
 		r = begin_late(rq, device, now);
@@ -253,31 +255,20 @@ UNDISTURBED(on_complete)
 	return 0;
 }
 
-/* Sends what was noted under the address of a bio; whether there was anything. */
-__noinline int end_bio(u64 key, u32 status)
-{
-	struct wire_request *r = find_request(key);
-
-	if (!r)
-		return 0;
-	r->complete_ns = bpf_ktime_get_ns();
-	r->status = status;
-	r->flags |= REQUEST_BIO_BASED;
-	finish(r, key);
-	return 1;
-}
-
 /* Only bios that no request completed come here: those of bio-based devices. */
 SEC("tp_btf/block_bio_complete")
 UNDISTURBED(on_bio_complete)
 {
 	struct bio *bio = (struct bio *)ctx[1];
 	u64 key = number_of(bio);
+	struct wire_request *r = find_request(key);
 
-	if (find_request(key))
-		end_bio(key, bio->bi_status);
-	if (is_any_handed_on() && end_bio(key | ABOVE, bio->bi_status))
-		add_to_handed_on(-1);
+	if (!r)
+		return 0;
+	r->complete_ns = bpf_ktime_get_ns();
+	r->status = bio->bi_status;
+	r->flags |= REQUEST_BIO_BASED;
+	finish(r, key);
 	return 0;
 }
 

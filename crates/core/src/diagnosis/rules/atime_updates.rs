@@ -21,6 +21,7 @@ rule!(
      place. A load that only reads then writes, one inode for each file. relatime, the default, writes \
      at most once a day.",
     "Writes of data by the same programs.",
+    needs: [Settings],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -22,6 +22,8 @@ rule!(
      Its large requests fill the queue, so that everybody else's small ones wait behind them, and its \
      pages push theirs out of memory.",
     "Nobody else who waits: then the scan is busy and harms no one.",
+    needs: [Waits, Processes],
+    symptoms: ["page-cache-thrash", "provider-cap", "noisy-neighbour", "device-slow-tail"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -24,6 +24,7 @@ rule!(
      when they do less. When it is used up, the rate falls to the limit from one moment to the next, \
      although the load is the same, and stays there.",
     "A load that changed at the same moment: other processes, sizes or depth.",
+    symptoms: ["provider-cap", "noisy-neighbour", "serial-reads", "device-slow-tail"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -18,6 +18,11 @@ rule!(
      (blk_throtl_dispatch_work_fn) queues the bio when its time has come, which is how iowhy knows.",
     "Waits of the same program without the worker in between, or the same waits after the limit was \
      raised.",
+    symptoms: [
+        "lock-behind-io", "journal-commit", "serial-reads", "inode-lock", "provider-cap",
+        "fsync-heavy", "bulk-scan", "device-slow-tail", "noisy-neighbour", "burst-credits",
+        "readahead-waste",
+    ],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -9,6 +9,7 @@ rule!(
      kernel. Within one watch iowhy sees settings that changed; between two hosts, or before and after \
      an update, iowhy diff A B shows what differs and in which stage the time differs.",
     "Settings that are the same in both.",
+    needs: [Settings],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

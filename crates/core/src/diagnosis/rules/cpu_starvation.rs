@@ -12,6 +12,7 @@ rule!(
      limit of its cgroup (cpu.max), a hypervisor. The program measures slow I/O, although the requests \
      were fast.",
     "Delays of microseconds, which are the price of a switch.",
+    needs: [Waits],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -16,6 +16,8 @@ rule!(
      written and waited for, and cached ones are thrown away. A file that one program uses directly and \
      another through the cache pays for both, each time.",
     "Different files, or one way after the other.",
+    needs: [Files],
+    symptoms: ["inode-lock", "journal-commit", "writeback-burst", "noisy-neighbour"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -11,6 +11,7 @@ rule!(
      the device has caught up, in proportion to how much it writes. Programs that write little but on \
      the same device or cgroup sleep with them.",
     "Writers that wait in fsync instead: they chose to wait for the device.",
+    needs: [Waits],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

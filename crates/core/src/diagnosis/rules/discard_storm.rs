@@ -16,6 +16,7 @@ rule!(
      devices do this slowly, in the same queue as reads and writes, and file systems wait for it in \
      their commits. A large deletion then stops everything for seconds.",
     "Discards that nobody waits for.",
+    symptoms: ["device-slow-tail", "journal-commit", "noisy-neighbour", "inode-lock"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

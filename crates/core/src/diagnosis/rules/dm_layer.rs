@@ -25,6 +25,8 @@ rule!(
      work of their own (encrypting, copying on the first write, looking up a map), one bio after \
      another or on few CPUs, and that time is in the upper device and not in the lower one.",
     "A lower device whose own time explains the upper one's.",
+    needs: [Settings],
+    symptoms: ["serial-reads", "device-slow-tail"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -13,6 +13,7 @@ rule!(
      file system on the device has its own. All data is in memory twice and copied once more, flushes \
      wait for both, and write errors of the lower file show late.",
     "A loop device with direct I/O (losetup -l shows DIO 1).",
+    needs: [Settings],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -20,6 +20,7 @@ rule!(
      protection against power loss needs milliseconds for that, whatever the amount of data, and \
      writes that arrive meanwhile often wait behind it.",
     "Flushes that are about as slow as writes: then all of the device is slow.",
+    symptoms: ["fsync-heavy", "journal-commit", "device-slow-tail", "serial-reads"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -16,6 +16,8 @@ rule!(
      Reading it from beginning to end then jumps over the device, requests stay small, and finding free \
      space for the next piece takes time before the first request is queued.",
     "A file that is read here and there: its requests jump wherever it lies.",
+    needs: [Files],
+    symptoms: ["serial-reads", "split-requests", "provider-cap", "device-slow-tail"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -22,6 +22,8 @@ rule!(
      system gets ahead of it.",
     "Larger or fewer syncs that take the same share of the time: then the device's flush is slow \
      (flush-cost), or the journal is busy with others' data (journal-commit).",
+    needs: [Waits],
+    symptoms: ["journal-commit", "small-writes", "serial-reads"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

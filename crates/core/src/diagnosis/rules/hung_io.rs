@@ -16,6 +16,9 @@ rule!(
      averages show nothing, since they count what completed. The kernel gives up after its time limit \
      (30 s for SCSI and NVMe), resets the device, and tries again.",
     "A completion after the watch: then it was very slow, not hung.",
+    symptoms: [
+        "device-slow-tail", "lock-behind-io", "journal-commit", "inode-lock", "noisy-neighbour",
+    ],
 );
 
 /// Others that the sentence names, beside the worst.

@@ -13,6 +13,7 @@ rule!(
      writes into space that is there already. Threads that append to one file, or create files in one \
      directory, go one by one however fast the device is.",
     "Waits for different files at once: then the device or the journal is what they wait for.",
+    needs: [Waits],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -13,6 +13,8 @@ rule!(
      fsync, open) it gives to kernel threads. Each request then costs two switches, threads queue at the \
      same locks, and the promise of asynchronous I/O is gone.",
     "Requests that the program's own thread submits.",
+    needs: [Stacks],
+    symptoms: ["inode-lock", "noisy-neighbour"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -10,6 +10,8 @@ rule!(
      slows down groups whose neighbours miss their target. A bio then waits in the block layer \
      although the device is idle. A model that underestimates the device throttles everybody.",
     "Waits of the same kind without io.cost.qos enabled.",
+    needs: [Waits],
+    symptoms: ["serial-reads", "journal-commit", "fsync-heavy"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

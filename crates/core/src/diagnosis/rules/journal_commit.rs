@@ -16,6 +16,8 @@ rule!(
      mode the commit first writes the data that others appended to their files, however much that is, \
      so that a small fsync waits for somebody else's large write.",
     "Short commits: then the number of syncs is the cause (fsync-heavy).",
+    needs: [Waits],
+    symptoms: ["noisy-neighbour"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -17,6 +17,8 @@ rule!(
      to its place (a checkpoint). When changes arrive faster than that, or the journal is small, \
      everything that changes the file system stops until the checkpoint is done.",
     "Waits for a commit with room in the journal (journal-commit).",
+    needs: [Waits],
+    symptoms: ["journal-commit"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

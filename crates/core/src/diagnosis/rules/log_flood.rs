@@ -23,6 +23,8 @@ rule!(
      small append, often made durable on its own, so that the log keeps the device and the journal busy \
      and everybody's fsync waits for it.",
     "A file that only has a log's name, such as a database's write-ahead log.",
+    needs: [Files],
+    symptoms: ["fsync-heavy", "journal-commit", "small-writes", "flush-cost", "noisy-neighbour"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

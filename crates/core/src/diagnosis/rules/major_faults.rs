@@ -17,6 +17,8 @@ rule!(
      files, and each next call of a function waits for the disk. Everything gets slow at once, even \
      what does no I/O, and the disk shows small random reads that no program asked for.",
     "Faults only while programs start.",
+    needs: [Waits],
+    symptoms: ["readahead-waste", "page-cache-thrash", "serial-reads", "provider-cap"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -25,6 +25,9 @@ rule!(
      random read after another. The disk is busy, no byte of any file is read, and no process seems \
      to read anything.",
     "Reads of file data that take more of the time; or a walk over a tree that is in memory.",
+    symptoms: [
+        "serial-reads", "atime-updates", "provider-cap", "device-slow-tail", "noisy-neighbour",
+    ],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -32,6 +32,7 @@ rule!(
      be written whole. To change a part of one, it is read, changed and written: a write costs a read, \
      and the program waits for both.",
     "Reads of other places than those written.",
+    symptoms: ["small-writes", "serial-reads"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

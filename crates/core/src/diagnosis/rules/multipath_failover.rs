@@ -16,6 +16,7 @@ rule!(
      is not the right one. Until then they wait, and a path that comes and goes makes them wait again \
      and again.",
     "Requests given back by a device with one path: its queue is full, or its driver is short of memory.",
+    symptoms: ["dm-layer", "device-slow-tail", "hung-io"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

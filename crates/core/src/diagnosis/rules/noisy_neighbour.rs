@@ -37,6 +37,7 @@ rule!(
      same size, as many at a time.",
     "A change of this machine's own load at the same moment, or a rate that is flat at both levels (then \
      it is a limit: burst-credits, provider-cap).",
+    symptoms: ["serial-reads", "device-slow-tail"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -17,6 +17,8 @@ rule!(
      The kernel drops pages that are needed again soon, and reads them again: the same places of the \
      same files, over and over.",
     "Pages that are read once, however many: that is a load larger than memory, not thrashing.",
+    needs: [Waits],
+    symptoms: ["serial-reads", "noisy-neighbour"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

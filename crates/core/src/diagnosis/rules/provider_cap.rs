@@ -29,6 +29,7 @@ rule!(
      whatever the load, and each request more only waits longer: time = requests in flight / rate \
      (Little's law). The time counts as the device's (D2C), so that the device looks slow.",
     "A rate that varies, or that rises with the size or depth of the requests: then it is the device.",
+    symptoms: ["serial-reads", "device-slow-tail", "tag-starvation", "journal-commit"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -15,6 +15,8 @@ rule!(
      slows down when others use the disks, but never below sync_speed_min, and its large sequential \
      requests stand in front of theirs.",
     "Requests of a program on the same disks.",
+    needs: [Processes],
+    symptoms: ["noisy-neighbour", "bulk-scan", "device-slow-tail"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

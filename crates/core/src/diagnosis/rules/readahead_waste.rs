@@ -24,6 +24,11 @@ rule!(
      of memory, and those have to be read again. It also hits programs that only write: a page of a \
      mapped file must be read before a part of it can be changed.",
     "A sequential scan, where the window is used; or enough memory, so that each page is read once.",
+    needs: [Waits],
+    symptoms: [
+        "page-cache-thrash", "serial-reads", "provider-cap", "bulk-scan", "cpu-starvation",
+        "noisy-neighbour",
+    ],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

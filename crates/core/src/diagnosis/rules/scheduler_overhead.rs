@@ -17,6 +17,8 @@ rule!(
      to send its next, and what stands in its queue could have been done. That time is I2D.",
     "A device that is given as many requests as it can take while the others stand in the scheduler: \
      then it is full, and any queue would hold them.",
+    needs: [Queueing],
+    symptoms: ["tag-starvation", "serial-reads"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

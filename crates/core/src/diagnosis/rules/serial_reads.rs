@@ -20,6 +20,7 @@ rule!(
      shows its full latency for each and most of what it could do is not used: at 1 ms for a read, \
      1,000 reads a second are the most, on any device.",
     "More requests at once that do not give more reads a second: then the device itself is the limit.",
+    needs: [Waits],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -21,6 +21,7 @@ rule!(
      number that is paid for. The block layer puts neighbours together where it may (queue/nomerges) \
      and where they are queued at the same time.",
     "Writes to random places, which cannot be put together.",
+    needs: [Settings],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -17,6 +17,8 @@ rule!(
      is larger is cut, and each piece is a request of its own that has to come back before the whole is \
      done: more work for the kernel and the device, and the slowest piece decides.",
     "Pieces because of the hardware's own limit (max_hw_sectors_kb).",
+    needs: [Settings],
+    symptoms: ["small-writes", "serial-reads"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -10,6 +10,8 @@ rule!(
      touched. A program then waits for the disk where it expects memory, at places that have nothing \
      to do with files.",
     "Swap traffic without waits: pages that nobody needs any more go out once and do not come back.",
+    needs: [Waits],
+    symptoms: ["major-faults", "serial-reads", "page-cache-thrash", "readahead-waste"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

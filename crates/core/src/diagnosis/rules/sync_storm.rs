@@ -14,6 +14,8 @@ rule!(
      flush the device's cache. A script or agent that calls them every second makes all others' commits \
      and fsyncs wait, and takes away what the page cache saves.",
     "fsync of single files, however many (fsync-heavy).",
+    needs: [Waits],
+    symptoms: ["journal-commit", "fsync-heavy", "writeback-burst", "flush-cost", "noisy-neighbour"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -18,6 +18,7 @@ rule!(
      device's own depth). When all are taken, the next thread sleeps until one comes back. With few \
      tags a fast device is never given enough to do, and threads wait for tags instead of the device.",
     "A long queue that is full: then the device is what is slow.",
+    needs: [Queueing, Settings],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -22,6 +22,11 @@ rule!(
      pressure or with syncs the data is written, too: work for the disk that nobody needs afterwards.",
     "Files that stay; and files that are synced before they are removed, such as a database's rollback \
      journal: their program wants them on the disk.",
+    needs: [Waits, Calls],
+    symptoms: [
+        "journal-commit", "journal-full", "writeback-burst", "fsync-heavy", "log-flood",
+        "small-writes", "provider-cap", "dirty-throttle", "noisy-neighbour",
+    ],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -16,6 +16,8 @@ rule!(
      fewer buffered writes in, down to one at a time. That protects readers, but with a target that \
      the device can never keep, writes crawl although the device could take more.",
     "Writes that wait although wbt is off (wbt_lat_usec 0).",
+    needs: [Waits],
+    symptoms: ["writeback-burst", "tag-starvation", "noisy-neighbour"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

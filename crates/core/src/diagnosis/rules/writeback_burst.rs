@@ -20,6 +20,8 @@ rule!(
      dirty, as fast as the device takes them. For as long as that lasts its queue is full of writes, \
      and every read waits behind them. In between all is well, so that averages look harmless.",
     "Reads that are as slow without the writes.",
+    needs: [Origins, FineTime],
+    symptoms: ["noisy-neighbour"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {
