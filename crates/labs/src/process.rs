@@ -76,6 +76,14 @@ pub fn major_faults(pid: u32) -> Option<u64> {
     field(pid, MAJOR_FAULTS)?.parse().ok()
 }
 
+/// How often a process called read and write and their kin.
+pub fn calls(pid: u32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
+    let of =
+        |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.parse::<u64>().ok());
+    Some(of("syscr: ")? + of("syscw: ")?)
+}
+
 /// Fields of `/proc/PID/stat` after the name, as proc(5) numbers them.
 const PARENT: usize = 4;
 const MAJOR_FAULTS: usize = 12;

@@ -1,9 +1,8 @@
 //! `iowhy explain`: a page about a cause, a page about a finding, the list of causes.
 
-use crate::human;
 use crate::style::{Paint, Style};
 use crate::table::wrap;
-use crate::text::{figure, readable, weight};
+use crate::text::{figure, readable, share, weight};
 use iowhy_core::diagnosis::{Diagnosis, Finding, Rule, rules};
 
 /// A page in the making.
@@ -55,7 +54,7 @@ fn judged(diagnosis: &Diagnosis, cause: &str) -> String {
     let missing = diagnosis.not_judged.iter().find(|it| it.cause == cause);
     match (found, symptom, missing) {
         (Some(found), ..) => {
-            format!(": {}, {} %", found.severity.word(), human::percent(found.impact))
+            format!(": {}, {}", found.severity.word(), share(found))
         }
         (_, Some(cause), _) => format!(": a symptom of {}", cause.cause),
         (.., Some(missing)) => format!(": not enough data, {}", missing.reason),

@@ -119,6 +119,9 @@ pub struct Finding {
     pub impact: f64,
     /// Which time.
     pub impact_of: ImpactOf,
+    /// Whether `impact` is the most that can be gained: the data does not tell how much of that time
+    /// would still be needed without the cause.
+    pub impact_at_most: bool,
     /// How sure iowhy is.
     pub confidence: Confidence,
     /// Who and what.
@@ -163,6 +166,7 @@ impl Finding {
             severity: Severity::Info,
             impact: impact.clamp(0.0, 1.0),
             impact_of,
+            impact_at_most: false,
             confidence: Confidence::Likely,
             subject: Subject::default(),
             sentence,
@@ -193,6 +197,13 @@ impl Finding {
     #[must_use]
     pub fn sure(mut self, confidence: Confidence) -> Finding {
         self.confidence = confidence;
+        self
+    }
+
+    /// Its impact is the most that can be gained, since what would be left is not in the data.
+    #[must_use]
+    pub fn upper_bound(mut self) -> Finding {
+        self.impact_at_most = true;
         self
     }
 

@@ -18,6 +18,8 @@
 pub mod facts;
 pub mod finding;
 mod herrings;
+#[cfg(test)]
+mod impacts;
 mod needs;
 mod rank;
 pub mod rule;

@@ -110,15 +110,27 @@ impl Cgroup {
     }
 
     /// What takes a limit of `device` away again.
-    pub fn lifting(&self, device: &dyn BlockDevice, limit: Limit) -> Result<impl FnOnce() + use<>> {
+    pub fn lifting(
+        &self,
+        device: &dyn BlockDevice,
+        limit: Limit,
+    ) -> Result<impl FnOnce() -> Result<()> + use<>> {
         let number = device.number()?;
         let (file, key, _) = limit.setting();
         let (file, value) = match self.unified {
             true => ("io.max", format!("{number} {key}=max")),
             false => (file, format!("{number} 0")),
         };
-        let path = self.path.join(file);
-        Ok(move || drop(fs::write(path, value)))
+        Ok(writing(self.path.join(file), value))
+    }
+
+    /// What takes the limit of its memory away again.
+    pub fn lifting_memory(&self) -> impl FnOnce() -> Result<()> + use<> {
+        let (file, value) = match self.unified {
+            true => ("memory.max", "max"),
+            false => ("memory.limit_in_bytes", "-1"),
+        };
+        writing(self.path.join(file), value.to_owned())
     }
 
     /// `command`, run inside: a shell enters the cgroup first and then becomes the command.
@@ -141,6 +153,11 @@ impl Cgroup {
     pub fn path(&self) -> &Path {
         &self.path
     }
+}
+
+/// What writes `value` to a file.
+fn writing(path: PathBuf, value: String) -> impl FnOnce() -> Result<()> {
+    move || fs::write(&path, &value).context(|| format!("write {value} to {}", path.display()))
 }
 
 impl Drop for Cgroup {

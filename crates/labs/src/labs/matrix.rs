@@ -1,6 +1,6 @@
 //! `cargo lab matrix`: every lab, a table of cause and outcome, and the page that keeps it.
 
-use super::outcome::{Mark, Outcome};
+use super::outcome::{Impact, Mark, Outcome};
 use super::{Lab, Sort, run};
 use crate::error::Context;
 use crate::{Result, page};
@@ -188,7 +188,8 @@ fn count_cause<'a>(tallies: &mut BTreeMap<&'a str, Tally>, lab: &Lab, outcome: &
 /// The table of labs: a row for each, a word for each pass.
 pub fn by_lab(outcomes: &[Outcome]) -> String {
     let mut text = "| lab | is | makes | passes | impact, found / measured | iowhy's findings in the last pass |\n|---|---|---|---|---|---|\n".to_owned();
-    let (mut right, mut all, mut near, mut compared, mut took) = (0, 0, 0, 0, 0.0);
+    let (mut right, mut all, mut took) = (0, 0, 0.0);
+    let (mut near, mut compared, mut unmeasured) = (0, 0, 0);
     for lab in super::all() {
         let passes: Vec<&Outcome> = outcomes.iter().filter(|it| it.lab == lab.name).collect();
         let Some(last) = passes.last() else { continue };
@@ -197,14 +198,11 @@ pub fn by_lab(outcomes: &[Outcome]) -> String {
         all += marks.iter().filter(|mark| **mark != Mark::Skipped).count();
         took += last.took_s;
         let words: Vec<&str> = marks.iter().map(|mark| word(lab, *mark)).collect();
-        let impacts: Vec<_> = passes.iter().filter_map(|it| it.impact(lab)).collect();
+        let impacts: Vec<Impact> = passes.iter().filter_map(|it| it.impact(lab)).collect();
         compared += impacts.len();
-        near += impacts.iter().filter(|(_, _, near)| *near).count();
-        let percent = |share: f64| format!("{:.0}", share * 100.0);
-        let impact = impacts.last().map_or(String::new(), |(found, measured, near)| {
-            let mark = if *near { "" } else { " **far**" };
-            format!("{} / {} %{mark}", percent(*found), percent(*measured))
-        });
+        unmeasured += passes.iter().filter(|it| it.not_measured.is_some()).count();
+        near += impacts.iter().filter(|it| it.near).count();
+        let impact = impact(last, last.impact(lab));
         let (sort, causes) = (sort(lab), lab.causes.join(", "));
         // Writing to a String cannot fail.
         writeln!(
@@ -217,9 +215,24 @@ pub fn by_lab(outcomes: &[Outcome]) -> String {
         .unwrap_or(());
     }
     format!(
-        "{text}\n{right} of {all} runs right; impact within 20 points of the lab's own measure in {near} of {compared}; the last pass took {:.0} minutes.\n",
+        "{text}\n{right} of {all} runs right; impact within 20 points of the lab's own measure in {near} of {compared}, {unmeasured} could not be measured (≤: iowhy says that it is an upper bound); the last pass took {:.0} minutes.\n",
         took / 60.0
     )
+}
+
+/// The impact as found and as measured, or what there is of them.
+fn impact(outcome: &Outcome, compared: Option<Impact>) -> String {
+    let percent = |share: f64| format!("{:.0}", share * 100.0);
+    match (compared, outcome.measured, &outcome.not_measured) {
+        (Some(it), ..) => {
+            let limit = if it.at_most { "≤ " } else { "" };
+            let mark = if it.near { "" } else { " **far**" };
+            format!("{limit}{} / {} %{mark}", percent(it.found), percent(it.measured))
+        }
+        (None, Some(measured), _) => format!("– / {} %", percent(measured)),
+        (None, None, Some(reason)) => format!("not measured: {}", reason.replace(['|', '\n'], " ")),
+        (None, None, None) => String::new(),
+    }
 }
 
 fn sort(lab: &Lab) -> &'static str {

@@ -1,11 +1,22 @@
 //! What one operation of a lab's load costs, by the kernel's own counters: once with the cause, once
 //! after it was taken away. The difference is the impact that iowhy should find.
+//!
+//! Both are measured while iowhy watches, so that its own cost is in both, and from when its watch has
+//! begun to shortly before it ends: what loading and ending it take from a load is in neither.
 
+use super::stage::Stage;
 use crate::Result;
 use crate::error::Context;
 use crate::process;
 use std::fs;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// How long a load has to notice that its cause was taken away, where nothing else is said.
+const NOTICE: Duration = Duration::from_millis(700);
+
+/// Above this multiple of its cost with the cause, what an operation costs without it is the doing of
+/// something else. Below it the cause cost nothing. Chosen.
+const SLOWER: f64 = 1.1;
 
 /// What counts as an operation, and which time is its cost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -14,8 +25,36 @@ pub enum Measure {
     Bytes,
     /// Requests of the watched device: the time that each takes.
     Requests,
+    /// Reads and writes (system calls) of a load of one thread that does nothing else: the time between
+    /// them, less what its process computed.
+    Calls,
     /// Faults of the load's mapped files: the time between them, less what its processes computed.
     Faults,
+}
+
+/// How the cause can be taken away while the load goes on, and what shows its impact.
+pub struct Relief {
+    /// What is measured with and without it.
+    pub measure: Measure,
+    /// Takes it away.
+    pub action: Box<dyn FnOnce(&mut Stage) -> Result<()>>,
+    /// How long the load needs before its cost without the cause shows.
+    pub notice: Duration,
+}
+
+impl Relief {
+    /// One that shows at once.
+    pub fn new(
+        measure: Measure,
+        action: impl FnOnce(&mut Stage) -> Result<()> + 'static,
+    ) -> Relief {
+        Relief { measure, action: Box::new(action), notice: NOTICE }
+    }
+
+    /// One that the load needs so long to notice.
+    pub fn noticed_in(self, notice: Duration) -> Relief {
+        Relief { notice, ..self }
+    }
 }
 
 /// Fields of a device's counters (Documentation/block/stat.rst): sectors read and written; reads, writes,
@@ -29,7 +68,7 @@ const TIMES: &[usize] = &[3, 7, 14, 16];
 pub struct Reading {
     at: Instant,
     operations: u64,
-    /// CPU time of the load for faults; the requests' time for requests. Milliseconds.
+    /// CPU time of the load for calls and faults; the requests' time for requests. Milliseconds.
     time_ms: f64,
 }
 
@@ -40,7 +79,8 @@ impl Measure {
         let (operations, time_ms) = match self {
             Measure::Bytes => (sum_of(device, SECTORS)?, 0.0),
             Measure::Requests => (sum_of(device, REQUESTS)?, sum_of(device, TIMES)? as f64),
-            Measure::Faults => faults(pids),
+            Measure::Calls => with_cpu(pids, process::calls),
+            Measure::Faults => with_cpu(pids, process::major_faults),
         };
         Ok(Reading { at, operations, time_ms })
     }
@@ -53,7 +93,9 @@ impl Measure {
         let whole = (after.at - before.at).as_secs_f64() * 1e3;
         Some(match self {
             Measure::Requests => time / operations,
-            Measure::Bytes | Measure::Faults => (whole - time).max(0.0) / operations,
+            Measure::Bytes | Measure::Calls | Measure::Faults => {
+                (whole - time).max(0.0) / operations
+            }
         })
     }
 }
@@ -66,9 +108,52 @@ fn sum_of(device: &str, fields: &[usize]) -> Result<u64> {
     Ok(fields.iter().map(|at| values.get(*at).copied().unwrap_or(0)).sum())
 }
 
-/// Major faults of these processes, and their CPU time.
-fn faults(pids: &[u32]) -> (u64, f64) {
-    let each =
-        pids.iter().filter_map(|pid| Some((process::major_faults(*pid)?, process::cpu_ms(*pid)?)));
+/// What these processes did, and their CPU time.
+fn with_cpu(pids: &[u32], of: fn(u32) -> Option<u64>) -> (u64, f64) {
+    let each = pids.iter().filter_map(|pid| Some((of(*pid)?, process::cpu_ms(*pid)?)));
     each.fold((0, 0.0), |sum, it| (sum.0 + it.0, sum.1 + it.1))
+}
+
+/// The share of an operation's cost that went with the cause, or why that cannot be told.
+pub fn vanished(with: Option<f64>, without: Option<f64>) -> std::result::Result<f64, String> {
+    match (with, without) {
+        (None, _) => Err("the load did nothing that counts".to_owned()),
+        (_, None) => Err("the load did nothing that counts without the cause".to_owned()),
+        (Some(with), Some(without)) if without > SLOWER * with => Err(format!(
+            "an operation took {with:.3} ms with the cause and {without:.3} ms without it"
+        )),
+        (Some(with), Some(without)) => Ok((1.0 - without / with.max(f64::MIN_POSITIVE)).max(0.0)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reading(at: Instant, operations: u64, time_ms: f64) -> Reading {
+        Reading { at, operations, time_ms }
+    }
+
+    #[test]
+    fn a_cost_is_the_time_of_one_operation() {
+        let begun = Instant::now();
+        let ended = begun + Duration::from_secs(2);
+        let (before, after) = (reading(begun, 100, 50.0), reading(ended, 300, 450.0));
+        assert_eq!(
+            Measure::Bytes.cost(&reading(begun, 100, 0.0), &reading(ended, 300, 0.0)),
+            Some(10.0)
+        );
+        assert_eq!(Measure::Requests.cost(&before, &after), Some(2.0));
+        assert_eq!(Measure::Calls.cost(&before, &after), Some(8.0));
+        assert_eq!(Measure::Calls.cost(&after, &after), None);
+        // A process that has ended took its count with it.
+        assert_eq!(Measure::Calls.cost(&after, &before), None);
+    }
+
+    #[test]
+    fn what_cannot_be_told_is_no_number() {
+        assert_eq!(vanished(Some(4.0), Some(1.0)), Ok(0.75));
+        assert!(vanished(Some(1.0), Some(2.0)).is_err());
+        assert!(vanished(None, Some(2.0)).is_err() && vanished(Some(1.0), None).is_err());
+    }
 }

@@ -38,6 +38,21 @@ pub struct Outcome {
     pub symptom: Option<(String, bool)>,
     /// The share of the time that the cause takes by the lab's own measure.
     pub measured: Option<f64>,
+    /// Why that could not be measured, where the lab would.
+    pub not_measured: Option<String>,
+}
+
+/// The impact of a lab's cause.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Impact {
+    /// As found.
+    pub found: f64,
+    /// Whether iowhy says that it is that at most.
+    pub at_most: bool,
+    /// As measured by the lab.
+    pub measured: f64,
+    /// Whether they are near.
+    pub near: bool,
 }
 
 /// One finding.
@@ -50,6 +65,8 @@ pub struct Found {
     pub severity: String,
     /// The share of the time, 0 to 1.
     pub impact: f64,
+    /// Whether that is an upper bound.
+    pub impact_at_most: bool,
     /// The sentence.
     pub sentence: String,
     /// What to do.
@@ -145,11 +162,13 @@ impl Outcome {
             && (lab.sort != Sort::Cause || !lab.causes.contains(&"cpu-starvation"))
     }
 
-    /// The impact of the lab's cause as found and as measured, and whether they are near.
-    pub fn impact(&self, lab: &Lab) -> Option<(f64, f64, bool)> {
+    /// The impact of the lab's cause as found and as measured, and whether they are near: an upper bound
+    /// is held to it as well.
+    pub fn impact(&self, lab: &Lab) -> Option<Impact> {
         let measured = self.measured?;
         let found = self.counted(lab).find(|it| lab.causes.contains(&it.cause.as_str()))?;
-        Some((found.impact, measured, (found.impact - measured).abs() <= NEAR))
+        let near = (found.impact - measured).abs() <= NEAR;
+        Some(Impact { found: found.impact, at_most: found.impact_at_most, measured, near })
     }
 }
 

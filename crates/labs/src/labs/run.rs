@@ -1,7 +1,7 @@
 //! One lab: makes it happen, shows it as the classic tool does, asks iowhy, compares.
 
-use super::measure::Reading;
-use super::outcome::{Found, Outcome};
+use super::measure::{Measure, Relief, vanished};
+use super::outcome::{Found, Impact, Outcome};
 use super::stage::Stage;
 use super::{Lab, Sort};
 use crate::error::Context;
@@ -14,9 +14,12 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// From a lab's making to its watch: the load has begun by then.
 const SETTLE: Duration = Duration::from_millis(1500);
-/// For how long the load is measured without the cause, after it had a moment to notice.
-const RELIEVED: Duration = Duration::from_secs(3);
-const NOTICE: Duration = Duration::from_millis(700);
+/// For how long the load is watched and measured without the cause.
+const RELIEVED_S: u64 = 4;
+/// How often to look whether a watch has begun.
+const POLL: Duration = Duration::from_millis(20);
+/// How long before its end the watch is measured for the last time.
+const MARGIN: Duration = Duration::from_millis(200);
 
 /// `cargo lab run`.
 #[derive(Clone, Debug, clap::Args)]
@@ -60,9 +63,19 @@ pub fn run(settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<()> {
         say(&format!("iostat: {shown}{word}"));
     }
     outcome.findings.iter().for_each(|found| say(&sentence(lab, &outcome, found)));
-    if let Some((found, measured, near)) = outcome.impact(lab) {
+    if let Some(Impact { found, at_most, measured, near }) = outcome.impact(lab) {
+        let limit = if at_most { "at most " } else { "" };
         let word = if near { "near" } else { "far from" };
-        say(&format!("impact {:.0} %, {word} the {:.0} % measured", found * 1e2, measured * 1e2));
+        say(&format!(
+            "impact {limit}{:.0} %, {word} the {:.0} % measured",
+            found * 1e2,
+            measured * 1e2
+        ));
+    } else if let Some(measured) = outcome.measured {
+        say(&format!("{:.0} % measured", measured * 1e2));
+    }
+    if let Some(reason) = &outcome.not_measured {
+        say(&format!("not measured: {reason}"));
     }
     outcome.differs(lab).iter().for_each(|part| say(part));
     let Outcome { seed, took_s, busy_percent, .. } = outcome;
@@ -112,10 +125,16 @@ pub fn watch(lab: &Lab, settings: &Settings, say: &mut dyn FnMut(&str)) -> Resul
     }
     std::thread::sleep(SETTLE);
     let iostat = iostat(&stage, settings.seconds)?;
-    let before = reading(&stage)?;
-    record(&stage, settings, &kept)?;
+    let relief = stage.relief.take().filter(|_| lab.sort == Sort::Cause);
+    let measure = relief.as_ref().map(|it| it.measure);
+    let with = record(&stage, settings.seconds, settings.whole, measure, &kept)?;
     outcome.pids = stage.pids();
-    outcome.measured = without(&mut stage, before)?;
+    if let Some(relief) = relief {
+        match without(&mut stage, relief, with, settings.whole) {
+            Ok(share) => outcome.measured = Some(share),
+            Err(reason) => outcome.not_measured = Some(reason),
+        }
+    }
     outcome.symptom = symptom(lab, iostat)?;
     outcome.devices = stage.devices().map(str::to_owned).collect();
     outcome.findings = findings(&kept)?;
@@ -131,26 +150,21 @@ fn waiting_for_cpu() -> f64 {
     some.and_then(|number| number.parse().ok()).unwrap_or(0.0)
 }
 
-fn reading(stage: &Stage) -> Result<Option<Reading>> {
-    let relief = stage.relief.as_ref();
-    relief.map(|(measure, _)| measure.read(stage.device(), &stage.pids())).transpose()
-}
-
-/// The share of the time that the cause took since `before`: what an operation costs then and without it.
-fn without(stage: &mut Stage, before: Option<Reading>) -> Result<Option<f64>> {
-    let after = reading(stage)?;
-    let (Some(before), Some(after), Some((measure, relieve))) =
-        (before, after, stage.relief.take())
-    else {
-        return Ok(None);
-    };
-    relieve();
-    std::thread::sleep(NOTICE);
-    let start = measure.read(stage.device(), &stage.pids())?;
-    std::thread::sleep(RELIEVED);
-    let end = measure.read(stage.device(), &stage.pids())?;
-    let costs = measure.cost(&before, &after).zip(measure.cost(&start, &end));
-    Ok(costs.map(|(with, without)| (1.0 - without / with).clamp(0.0, 1.0)))
+/// The share of an operation's cost that goes with the cause, given what it cost with it; or why that
+/// cannot be told.
+fn without(
+    stage: &mut Stage,
+    relief: Relief,
+    with: Option<f64>,
+    whole: bool,
+) -> std::result::Result<f64, String> {
+    let said = |error: Error| error.to_string();
+    (relief.action)(stage).map_err(said)?;
+    std::thread::sleep(relief.notice);
+    let recording = stage.scratch.fresh("relieved");
+    let without =
+        record(stage, RELIEVED_S, whole, Some(relief.measure), &recording).map_err(said)?;
+    vanished(with, without)
 }
 
 /// What iostat shows of the lab's devices meanwhile.
@@ -180,13 +194,50 @@ fn symptom(lab: &Lab, iostat: Child) -> Result<Option<(String, bool)>> {
     Ok((lab.sort != Sort::Control).then(|| (lines.join("; "), is_it)))
 }
 
-fn record(stage: &Stage, settings: &Settings, recording: &Path) -> Result<()> {
+/// Watches, and gives what an operation of the load cost meanwhile.
+fn record(
+    stage: &Stage,
+    seconds: u64,
+    whole: bool,
+    measure: Option<Measure>,
+    recording: &Path,
+) -> Result<Option<f64>> {
     let mut record = Command::new(iowhy::binary()?);
-    record.args(["record", "-t", &settings.seconds.to_string(), "-o"]).arg(recording);
-    if !settings.whole {
+    record.args(["record", "-t", &seconds.to_string(), "-o"]).arg(recording);
+    if !whole {
         record.args(stage.devices().flat_map(|device| ["-d", device]));
     }
-    command::output_of(record).map(drop)
+    std::thread::scope(|scope| {
+        let watch = scope.spawn(|| command::output_of(record).map(drop));
+        let cost = measure.map(|measure| {
+            let begun = || recording.join("recording.json").exists();
+            let length = Duration::from_secs(seconds).saturating_sub(MARGIN);
+            cost_meanwhile(stage, measure, length, begun, || watch.is_finished())
+        });
+        let watched = watch.join().unwrap_or_else(|_| Err(Error::failed("watch", "it panicked")));
+        watched.and(cost.transpose()).map(Option::flatten)
+    })
+}
+
+/// What an operation costs for so long from when the watch has begun; `None` where it did nothing, or
+/// the watch ended first.
+fn cost_meanwhile(
+    stage: &Stage,
+    measure: Measure,
+    length: Duration,
+    begun: impl Fn() -> bool,
+    ended: impl Fn() -> bool,
+) -> Result<Option<f64>> {
+    while !begun() {
+        if ended() {
+            return Ok(None);
+        }
+        std::thread::sleep(POLL);
+    }
+    let before = measure.read(stage.device(), &stage.measured_pids())?;
+    std::thread::sleep(length);
+    let after = measure.read(stage.device(), &stage.measured_pids())?;
+    Ok(measure.cost(&before, &after))
 }
 
 /// What iowhy says of a recording.

@@ -2,7 +2,7 @@
 
 use super::expected::Expected;
 use super::guest::Scene;
-use super::measure::Measure;
+use super::measure::{Measure, Relief};
 use crate::devices::{Backing, BlockDevice, Cgroup, FileSystem, Hand, Kind, LoopDevice, Served};
 use crate::error::Context;
 use crate::fio::Job;
@@ -72,7 +72,9 @@ pub struct Stage {
     /// What is run in a guest instead of here.
     pub guest: Option<Scene>,
     /// How the cause can be taken away, and what is measured before and after.
-    pub relief: Option<(Measure, Box<dyn FnOnce()>)>,
+    pub relief: Option<Relief>,
+    /// The processes that are measured, with all that they started; all of the load where it is empty.
+    pub measured: Vec<u32>,
     /// The load; ended first.
     load: Vec<Child>,
     later: Vec<(Arc<AtomicBool>, JoinHandle<()>)>,
@@ -94,6 +96,7 @@ impl Stage {
             expected: Expected::default(),
             guest: None,
             relief: None,
+            measured: Vec::new(),
             load: Vec::new(),
             later: Vec::new(),
             hands: Vec::new(),
@@ -178,7 +181,8 @@ impl Stage {
         });
     }
 
-    fn command_of(&mut self, job: Job) -> Result<Command> {
+    /// The command of a fio job that goes on until the lab ends.
+    pub fn command_of(&mut self, job: Job) -> Result<Command> {
         let seed = self.dice.between(1, 1 << 30);
         let job = job.with("randseed", seed.to_string()).timed(self.seconds + LONGEST_S);
         job.command(&self.scratch.fresh("fio.json"))
@@ -210,9 +214,41 @@ impl Stage {
         process::below(&started)
     }
 
+    /// Those of them that are measured.
+    pub fn measured_pids(&self) -> Vec<u32> {
+        if self.measured.is_empty() { self.pids() } else { process::below(&self.measured) }
+    }
+
     /// Says how the cause can be taken away while the load goes on, and what then shows its impact.
-    pub fn relieved(&mut self, measure: Measure, action: impl FnOnce() + 'static) {
-        self.relief = Some((measure, Box::new(action)));
+    pub fn relieved(
+        &mut self,
+        measure: Measure,
+        action: impl FnOnce(&mut Stage) -> Result<()> + 'static,
+    ) {
+        self.relief = Some(Relief::new(measure, action));
+    }
+
+    /// The same, where the cause is the program's own doing: another one takes its place.
+    pub fn instead(&mut self, measure: Measure, command: Command) {
+        self.relieved(measure, |stage| {
+            stage.end_load();
+            stage.start(command)
+        });
+    }
+
+    /// Ends all that was started.
+    fn end_load(&mut self) {
+        // A shell's children outlive it.
+        let below = self.pids();
+        for child in &self.load {
+            process::signal(child, Signal::TERM);
+        }
+        for child in &mut self.load {
+            process::wait_or_kill(child, PATIENCE);
+        }
+        let ours = self.scratch.variable();
+        process::with_environment(&ours).filter(|pid| below.contains(pid)).for_each(process::kill);
+        self.load.clear();
     }
 
     /// Changes a setting of a device's queue, which is the cause: its old value takes the cause away.
@@ -224,7 +260,9 @@ impl Stage {
     ) -> Result<()> {
         let path = PathBuf::from(format!("/sys/block/{}/queue/{setting}", device.name()));
         let before = self.scratch.set(&path, value)?;
-        self.relieved(Measure::Bytes, move || drop(fs::write(path, before)));
+        self.relieved(Measure::Bytes, move |_| {
+            fs::write(&path, &before).context(|| format!("write {before} to {}", path.display()))
+        });
         Ok(())
     }
 
@@ -237,9 +275,7 @@ impl Stage {
 
     /// Starts a Python program that is written here.
     pub fn python(&mut self, program: &str, arguments: &[&Path]) -> Result<()> {
-        let mut python = Command::new(command::find("python3")?);
-        python.args(["-c", program]).args(arguments);
-        self.start(python)
+        self.start(python(program, arguments)?)
     }
 
     /// Changes a setting below /sys until the lab ends.
@@ -307,6 +343,13 @@ impl Stage {
     }
 }
 
+/// The command of a Python program that is written here.
+pub fn python(program: &str, arguments: &[&Path]) -> Result<Command> {
+    let mut python = Command::new(command::find("python3")?);
+    python.args(["-c", program]).args(arguments);
+    Ok(python)
+}
+
 impl Drop for Stage {
     fn drop(&mut self) {
         for (ended, thread) in self.later.drain(..) {
@@ -315,16 +358,7 @@ impl Drop for Stage {
         }
         // A limited device would let nobody end.
         self.hands.iter().for_each(Hand::open);
-        // A shell's children outlive it.
-        let below = self.pids();
-        for child in &self.load {
-            process::signal(child, Signal::TERM);
-        }
-        for child in &mut self.load {
-            process::wait_or_kill(child, PATIENCE);
-        }
-        let ours = self.scratch.variable();
-        process::with_environment(&ours).filter(|pid| below.contains(pid)).for_each(process::kill);
+        self.end_load();
         self.scratch.restore();
         while let Some(last) = self.keep.pop() {
             drop(last);

@@ -37,7 +37,9 @@ impl Machine<'_> {
     pub fn start(&self) -> Result<Child> {
         let out = self.folder.join("out.tar");
         fresh(&out, OUT_BYTES)?;
-        let mut command = Command::new(command::find("qemu-system-x86_64")?);
+        // When this program is killed, so is the guest.
+        let mut command = Command::new(command::find("setpriv")?);
+        command.args(["--pdeathsig", "KILL", "--"]).arg(command::find("qemu-system-x86_64")?);
         command
             .args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"])
             .args(["-accel", "tcg,thread=multi"])

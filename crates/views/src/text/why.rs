@@ -62,16 +62,17 @@ fn one(number: usize, finding: &Finding, screen: &mut Screen) {
     screen.prose(&format!("check  {}", readable(&finding.check, &style)), INDENT, Paint::Faint);
 }
 
-/// How much it matters and how sure iowhy is: `critical: 88 % of the blocked time; certain`.
+/// How much it matters and how sure iowhy is: `critical: 88 % of the blocked time; certain`, or `at most
+/// 88 %`.
 pub(crate) fn weight(finding: &Finding) -> String {
     let of = match finding.impact_of {
         ImpactOf::BlockedTime => "of the blocked time",
         ImpactOf::DeviceTime => "of the device's time",
     };
     let mut text = format!(
-        "{}: {} % {of}; {}; {}",
+        "{}: {} {of}; {}; {}",
         finding.severity.word(),
-        human::percent(finding.impact),
+        share(finding),
         finding.confidence.word(),
         finding.cause,
     );
@@ -79,6 +80,12 @@ pub(crate) fn weight(finding: &Finding) -> String {
         text.push_str(&format!("; shows as {}", finding.symptoms.join(", ")));
     }
     text
+}
+
+/// `88 %`, or `at most 88 %` where it is not known what would be left without the cause.
+pub(crate) fn share(finding: &Finding) -> String {
+    let limit = if finding.impact_at_most { "at most " } else { "" };
+    format!("{limit}{} %", human::percent(finding.impact))
 }
 
 /// `longest read between driver and completion: 1.15 s`.

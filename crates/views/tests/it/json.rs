@@ -89,6 +89,7 @@ fn findings_keep_their_contract() {
     assert_eq!(finding["subject"]["pid"], 30603);
     assert!(["info", "warning", "critical"].contains(&finding["severity"].as_str().unwrap()));
     assert!((0.0..=1.0).contains(&finding["impact"].as_f64().unwrap()));
+    assert_eq!(finding["impact_at_most"], false);
     for key in ["sentence", "fix", "check", "confidence"] {
         assert!(!finding[key].as_str().unwrap().is_empty(), "{key}");
     }

@@ -2,6 +2,7 @@
 
 use super::provider_cap::{even_bins, is_saturated};
 use super::*;
+use crate::analysis::patterns::Bin;
 use crate::analysis::summary::DeviceSummary;
 use facts::shape::{self, Step};
 
@@ -36,7 +37,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         }
         return Ok(Verdict::Clear);
     };
-    let Some((step, since_ns, left)) = drop_of(facts, device) else { return Ok(Verdict::Clear) };
+    let Some(Fall { step, since_ns, extra }) = drop_of(facts, device) else { return Ok(Verdict::Clear) };
     let name = &device.device;
     let sentence = format!(
         "{name} fell from {} to {} requests a second {} after the watch began, and stayed there under the same load: its burst credit is used up",
@@ -44,8 +45,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
         words::number(step.after),
         words::time(since_ns),
     );
-    // Until the end of the watch all of its time is spent under the lower limit.
-    Ok(Finding::of_device(facts, (left * facts::device_time_ns(device) as f64) as u64, facts::device_time_ns(device), sentence)
+    let whole = facts::device_time_ns(device);
+    Ok(Finding::of_device(facts, (extra * whole as f64) as u64, whole, sentence)
         .about(facts::subject_of(name, facts.top_process(device, |_| true)))
         .shown("rate before", step.before, "1/s", format!("iowhy stat -d {name} 1"))
         .shown("rate since", step.after, "1/s", format!("iowhy stat -d {name} 1"))
@@ -55,8 +56,16 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .into())
 }
 
-/// The drop, when it came, and the share of the time since.
-fn drop_of(facts: &Facts<'_>, device: &DeviceSummary) -> Option<(Step, f64, f64)> {
+/// A drop to a lower limit.
+struct Fall {
+    step: Step,
+    /// When it came, after the beginning of the watch, nanoseconds.
+    since_ns: f64,
+    /// The share of the device's time that requests take longer since than they took before.
+    extra: f64,
+}
+
+fn drop_of(facts: &Facts<'_>, device: &DeviceSummary) -> Option<Fall> {
     let timeline = even_bins(&facts.patterns(&device.device)?.timeline);
     let rates: Vec<f64> = timeline.bins.iter().map(|bin| timeline.per_s(bin.requests)).collect();
     let sizes: Vec<f64> = timeline
@@ -77,8 +86,13 @@ fn drop_of(facts: &Facts<'_>, device: &DeviceSummary) -> Option<(Step, f64, f64)
         return None;
     }
     let since_ns = (step.at + 1) as f64 * timeline.bin_ns as f64;
-    let time = |bins: &[crate::analysis::patterns::Bin]| -> u64 { bins.iter().map(|bin| bin.q2c_ns).sum() };
+    let sums = |bins: &[Bin]| -> (f64, f64) {
+        bins.iter().fold((0.0, 0.0), |sum, bin| (sum.0 + bin.q2c_ns as f64, sum.1 + bin.requests as f64))
+    };
     let (before, after) = timeline.bins.split_at(step.at);
-    let left = time(after) as f64 / (time(before) + time(after)).max(1) as f64;
-    (step.after <= DROP * step.before && step.after > 0.0).then_some((step, since_ns, left))
+    let ((before_ns, before_count), (after_ns, after_count)) = (sums(before), sums(after));
+    let as_before_ns = before_ns / before_count.max(1.0) * after_count;
+    let extra = (after_ns - as_before_ns).max(0.0) / (before_ns + after_ns).max(1.0);
+    let dropped = step.after <= DROP * step.before && step.after > 0.0;
+    dropped.then_some(Fall { step, since_ns, extra })
 }

@@ -36,6 +36,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     Ok(Finding::of_device(facts, time.max(least), all, sentence)
         .about(Subject { file: Some(file), ..facts::subject_of(name, facts.top_process(device, |_| true)) })
         .sure(Confidence::Certain)
+        .upper_bound()
         .at_most(super::super::finding::Severity::Warning)
         .shown("moved through it", moved(device), "bytes/s", format!("iowhy stat -d {name}"))
         .shown(format!("of the time of all devices, beside {below} below it"), time as f64 / all.max(1) as f64 * 100.0, "%", "iowhy")

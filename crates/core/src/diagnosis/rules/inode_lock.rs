@@ -41,7 +41,10 @@ fn judge(facts: &Facts<'_>) -> Judged {
     } else {
         "a file for each writer, or space that is allocated and written beforehand; XFS lets direct writes into it run at once"
     };
-    Ok(Finding::of_blocked(facts, waited.class_ns, sentence)
+    let finding = Finding::of_blocked(facts, waited.class_ns, sentence);
+    // Without the lock all of them ask the device at once, which may be the next limit.
+    let finding = if frozen { finding } else { finding.upper_bound() };
+    Ok(finding
         .about(subject)
         .sure(Confidence::Certain)
         .shown("waits for the lock", waited.class_ns as f64, "ns", "iowhy waits")

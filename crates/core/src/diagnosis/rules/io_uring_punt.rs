@@ -37,6 +37,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let time: u64 = facts.devices().iter().map(facts::device_time_ns).sum();
     Ok(Finding::of_device(facts, (share * time as f64) as u64, time, sentence)
         .about(subject)
+        // The requests take their time by whomever they are sent; what the detour costs is not seen.
+        .upper_bound()
         .sure(Confidence::Certain)
         .shown("requests' time that worker threads submitted", share * 100.0, "%", "iowhy stacks")
         .fix("open files with O_DIRECT on a file system that can (XFS, ext4), without IOSQE_ASYNC; allocate files beforehand; a limit of workers (IORING_REGISTER_IOWQ_MAX_WORKERS)")

@@ -120,6 +120,8 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, plateau: &Plateau) -> Find
     let whole = facts::device_time_ns(device).max(at_device);
     Finding::of_device(facts, at_device, whole, sentence)
         .about(facts::subject_of(name, facts.top_process(device, |_| true)))
+        // What the device takes by itself is hidden behind the limit.
+        .upper_bound()
         .shown("rate", plateau.rate, unit, format!("iowhy stat -d {name}"))
         .shown("it varies by", plateau.variation * 100.0, "%", format!("iowhy stat -d {name} 1"))
         .shown("requests waiting at the device", device.in_flight_mean, "requests", format!("iowhy -d {name}"))

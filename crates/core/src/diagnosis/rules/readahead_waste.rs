@@ -23,7 +23,9 @@ rule!(
      wanted. The disk reads many times what the program uses, the useless pages push useful ones out \
      of memory, and those have to be read again. It also hits programs that only write: a page of a \
      mapped file must be read before a part of it can be changed.",
-    "A sequential scan, where the window is used; or enough memory, so that each page is read once.",
+    "A sequential scan, where the window is used; or enough memory, so that each page is read once. How \
+     much is gained depends on the device: where it takes as long for a page as for a window, only the \
+     pages that the windows pushed out of memory.",
     needs: [Waits],
     symptoms: [
         "page-cache-thrash", "serial-reads", "provider-cap", "bulk-scan", "cpu-starvation",
@@ -83,8 +85,13 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, files: &[&FilePattern], re
         it.access.pages_again as f64 / it.access.watched_pages.max(1) as f64
     });
     let window = facts.setting(device, "queue/read_ahead_kb").unwrap_or("?");
-    Finding::of_blocked(facts, waited.time_ns, sentence)
+    // A read of the wanted page alone takes its share of the bytes at least.
+    let run_queue_ns: u64 = waited.groups.iter().map(|group| group.run_queue_ns).sum();
+    let reading_ns = waited.time_ns.saturating_sub(run_queue_ns);
+    let wasted_ns = (reading_ns as f64 * (1.0 - 1.0 / over.max(1.0))) as u64;
+    Finding::of_blocked(facts, wasted_ns, sentence)
         .about(subject)
+        .upper_bound()
         .sure(Confidence::Certain)
         .shown("read for each byte of a touched page", over, "bytes", format!("iowhy files{flags}"))
         .shown("read from the device", read as f64 / facts.seconds(), "bytes/s", format!("iowhy stat -d {name}"))

@@ -44,6 +44,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let top = facts.top_process(device, |_| true);
     Ok(Finding::of_device(facts, held as u64, whole as u64, sentence)
         .about(facts::subject_of(name, top))
+        // A device that has more to do at once may take longer for each.
+        .upper_bound()
         .shown("time in the scheduler (I2D)", held / whole * 100.0, "%", format!("iowhy stages -d {name}"))
         .shown("time at the device (D2C)", at_device / whole * 100.0, "%", format!("iowhy stages -d {name}"))
         .shown("requests at the device on average", at_device / facts.duration_ns().max(1) as f64, "requests", format!("iowhy -d {name}"))

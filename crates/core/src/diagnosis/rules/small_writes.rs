@@ -20,7 +20,8 @@ rule!(
      has a cost of its own: in the program, the kernel, the controller, and on shared storage in the \
      number that is paid for. The block layer puts neighbours together where it may (queue/nomerges) \
      and where they are queued at the same time.",
-    "Writes to random places, which cannot be put together.",
+    "Writes to random places, which cannot be put together. How much is gained depends on the device: \
+     where bytes cost more than requests, next to nothing.",
     needs: [Settings],
 );
 
@@ -49,10 +50,16 @@ fn judge(facts: &Facts<'_>) -> Judged {
         device.origins.iter().map(|row| row.usage.directions[direction].time_ns).sum()
     };
     let whole = facts::device_time_ns(device);
-    Ok(Finding::of_device(facts, row(Direction::Write), whole, sentence)
+    // Of as many as are there at once, one request is left.
+    let at_once = device.in_flight_mean / device.util_share.unwrap_or(1.0).max(1e-6);
+    let spared = writes.sequential_share.unwrap_or(0.0) * (1.0 - 1.0 / at_once.max(1.0));
+    let time = (row(Direction::Write) as f64 * spared) as u64;
+    Ok(Finding::of_device(facts, time, whole, sentence)
         .about(subject)
+        .upper_bound()
         .shown("writes", writes.requests_per_s, "1/s", format!("iowhy stat -d {name}"))
         .shown("average size", writes.average_bytes.unwrap_or(0.0), "bytes", format!("iowhy stat -d {name}"))
+        .shown("requests at once, while there was one", at_once, "requests", format!("iowhy -d {name}"))
         .shown("go on where the one before ended", writes.sequential_share.unwrap_or(0.0) * 100.0, "%", format!("iowhy stat -d {name}"))
         .fix(format!("echo 0 > /sys/block/{name}/queue/nomerges; larger writes in the program"))
         .check("with merging on, wareq-sz of iowhy stat rises and writes a second fall; if not, they are queued too far apart")

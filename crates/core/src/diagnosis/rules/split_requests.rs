@@ -16,7 +16,9 @@ rule!(
     "A request may not be larger than queue/max_sectors_kb, and may not cross a stripe or chunk. What \
      is larger is cut, and each piece is a request of its own that has to come back before the whole is \
      done: more work for the kernel and the device, and the slowest piece decides.",
-    "Pieces because of the hardware's own limit (max_hw_sectors_kb).",
+    "Pieces because of the hardware's own limit (max_hw_sectors_kb). How much is gained depends on the \
+     device: where each request costs the same, nearly all of the time after the first piece; where it \
+     works on all pieces at once, or only bytes count, next to nothing.",
     needs: [Settings],
     symptoms: ["small-writes", "serial-reads"],
 );
@@ -50,13 +52,16 @@ fn judge(facts: &Facts<'_>) -> Judged {
         words::who(&subject),
         words::percent(pieces),
     );
-    let whole = facts::device_time_ns(device);
-    let pieces_ns = facts.patterns(name).map_or(0, |it| it.access.pieces_ns);
-    Ok(Finding::of_device(facts, pieces_ns, whole, sentence)
+    // One request would be back no earlier than the first piece is.
+    let (pieces_ns, wholes_ns) =
+        facts.patterns(name).map_or((0, 0), |it| (it.access.pieces_ns, it.access.wholes_ns));
+    Ok(Finding::of_device(facts, pieces_ns, wholes_ns, sentence)
         .about(subject)
+        .upper_bound()
         .sure(Confidence::Certain)
         .shown("requests that are the next piece", pieces * 100.0, "%", format!("iowhy snoop -d {name}"))
         .shown("requests as large as the limit", full * 100.0, "%", format!("iowhy snoop -d {name}"))
+        .shown("passes after the first piece is back", pieces_ns as f64 / wholes_ns.max(1) as f64 * 100.0, "%", format!("iowhy snoop -d {name}"))
         .shown("max_sectors_kb", limit, "KiB", format!("cat /sys/block/{name}/queue/max_sectors_kb"))
         .fix(format!("cat /sys/block/{name}/queue/max_hw_sectors_kb > /sys/block/{name}/queue/max_sectors_kb; on RAID, requests that fit the stripe"))
         .check("with a higher limit requests get larger and fewer; if not, the program sends small ones")

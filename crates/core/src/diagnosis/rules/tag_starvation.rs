@@ -49,6 +49,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     };
     Ok(finding
         .about(facts::subject_of(name, top))
+        // With more tags threads wait for the device, if less.
+        .upper_bound()
         .sure(if seen { Confidence::Certain } else { Confidence::Likely })
         .shown("time before a request was got (Q2G)", held as f64 / whole.max(1) as f64 * 100.0, "%", format!("iowhy stages -d {name}"))
         .shown("nr_requests", tags, "requests", format!("cat /sys/block/{name}/queue/nr_requests"))

@@ -2,8 +2,10 @@
 
 use super::*;
 use crate::devices::FileSystem;
-use crate::labs::measure::Measure;
+use crate::labs::measure::{Measure, Relief};
+use crate::labs::stage;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// The labs.
 pub const LABS: &[Lab] = &[
@@ -47,17 +49,20 @@ fn cold_file(
 pub(super) fn mapped(stage: &mut Stage, hint: &str) -> Result<()> {
     let (device, hidden) = stage.hidden(768)?;
     stage.set(&device, "read_ahead_kb", "128")?;
-    let window = format!("/sys/block/{}/queue/read_ahead_kb", device.name());
-    stage.relieved(Measure::Faults, move || drop(std::fs::write(window, "4")));
     let name = stage.dice.name();
     let (disk, file) = cold_file(stage, device, &name, 360)?;
     hidden.limit("read_bps", stage.dice.between(20, 60) * MIB)?;
     let memory = Cgroup::memory(&stage.scratch, 70 * MIB)?;
-    let job = Job::new(&file, Engine::Mmap, Access::RandomRead, 4096)
-        .with("size", (360 * MIB).to_string())
-        .with("fadvise_hint", hint)
-        .with("norandommap", "1");
-    stage.fio_inside(job, &memory)?;
+    let job = |hint: &str| {
+        Job::new(&file, Engine::Mmap, Access::RandomRead, 4096)
+            .with("size", (360 * MIB).to_string())
+            .with("fadvise_hint", hint)
+            .with("norandommap", "1")
+    };
+    stage.fio_inside(job(hint), &memory)?;
+    // A file keeps the window that its device had when it was opened: it has to be opened again.
+    let random = memory.inside(&stage.command_of(job("random"))?);
+    stage.instead(Measure::Faults, random);
     stage.keep(memory);
     stage.keep(disk);
     Ok(())
@@ -74,7 +79,11 @@ fn cached(stage: &mut Stage, mib: u64) -> Result<()> {
         .with("invalidate", "0")
         .with("norandommap", "1");
     stage.fio_inside(job, &memory)?;
-    std::thread::sleep(std::time::Duration::from_secs(4));
+    let lift = memory.lifting_memory();
+    let relief = Relief::new(Measure::Calls, |_| lift());
+    // All of the file is read once more.
+    stage.relief = Some(relief.noticed_in(Duration::from_secs(5)));
+    std::thread::sleep(Duration::from_secs(4));
     stage.keep(memory);
     stage.keep(disk);
     Ok(())
@@ -94,7 +103,7 @@ pub(super) fn code(stage: &mut Stage, mib: u64) -> Result<()> {
     python.args(["-c", program]).arg(&file);
     stage.start(memory.inside(&python))?;
     if mib > 100 {
-        std::thread::sleep(std::time::Duration::from_secs(4));
+        std::thread::sleep(Duration::from_secs(4));
     }
     stage.keep(memory);
     stage.keep(disk);
@@ -237,10 +246,13 @@ fn parts(stage: &mut Stage, bytes: u64) -> Result<()> {
     let name = stage.dice.name();
     let (disk, file) = cold_file(stage, device, &name, 300)?;
     stage.uneven(&hidden, 200, 500);
-    let program = format!(
-        "import os,sys,random\nfd=os.open(sys.argv[1],os.O_WRONLY|os.O_DSYNC)\nwhile True: os.pwrite(fd,b'x'*{bytes},random.randrange(76000)*4096)\n"
-    );
-    stage.python(&program, &[&file])?;
+    let program = |bytes: u64| {
+        format!(
+            "import os,sys,random\nfd=os.open(sys.argv[1],os.O_WRONLY|os.O_DSYNC)\nwhile True: os.pwrite(fd,b'x'*{bytes},random.randrange(76000)*4096)\n"
+        )
+    };
+    stage.python(&program(bytes), &[&file])?;
+    stage.instead(Measure::Calls, stage::python(&program(4096), &[&file])?);
     stage.keep(disk);
     Ok(())
 }

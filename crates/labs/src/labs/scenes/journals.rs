@@ -1,6 +1,9 @@
 //! Journals, syncs, locks and logs.
 
 use super::*;
+use crate::labs::measure::Measure;
+use crate::labs::stage;
+use std::time::Duration;
 
 /// The labs.
 pub const LABS: &[Lab] = &[
@@ -33,11 +36,14 @@ pub(super) fn syncing(stage: &mut Stage, every: &str) -> Result<()> {
     let name = stage.dice.name();
     let file = fio::prepare(&disk.path().join(name), 32 * MIB)?;
     stage.uneven(&hidden, 700, 1500);
-    let job = Job::new(&file, Engine::Psync, Access::Write, 4096)
-        .with("size", (32 * MIB).to_string())
-        .with("fsync", every)
-        .with("rate_iops", "500");
-    stage.fio(job)?;
+    let job = |every: &str| {
+        Job::new(&file, Engine::Psync, Access::Write, 4096)
+            .with("size", (32 * MIB).to_string())
+            .with("fsync", every)
+    };
+    stage.fio(job(every).with("rate_iops", "500"))?;
+    let together = stage.command_of(job("10"))?;
+    stage.instead(Measure::Calls, together);
     stage.keep(disk);
     Ok(())
 }
@@ -102,13 +108,18 @@ fn wbt(stage: &mut Stage, target: &str) -> Result<()> {
 pub(super) fn appending(stage: &mut Stage, one: bool) -> Result<()> {
     let (device, hidden) = stage.hidden(700)?;
     let disk = stage.mounted(device, Kind::Ext4)?;
-    stage.uneven(&hidden, 300, 600);
+    // It works on as many at once as there are: the lock is what they go one by one for.
+    let latency = Duration::from_micros(stage.dice.between(1500, 3500));
+    stage.uneven_latency(&hidden, latency);
     let threads = stage.dice.between(4, 10);
-    let program = format!(
-        "import os,sys,threading\ndef run(n):\n fd=os.open(sys.argv[1]+'/out'+('' if {} else str(n)),os.O_CREAT|os.O_WRONLY|os.O_APPEND|os.O_DIRECT)\n import mmap\n b=mmap.mmap(-1,4096)\n while True: os.write(fd,b)\nfor n in range({threads}): threading.Thread(target=run,args=(n,)).start()\n",
-        if one { "True" } else { "False" }
-    );
-    stage.python(&program, &[disk.path()])?;
+    let program = |one: bool| {
+        format!(
+            "import os,sys,threading\ndef run(n):\n fd=os.open(sys.argv[1]+'/out'+('' if {} else str(n)),os.O_CREAT|os.O_WRONLY|os.O_APPEND|os.O_DIRECT)\n import mmap\n b=mmap.mmap(-1,4096)\n while True: os.write(fd,b)\nfor n in range({threads}): threading.Thread(target=run,args=(n,)).start()\n",
+            if one { "True" } else { "False" }
+        )
+    };
+    stage.python(&program(one), &[disk.path()])?;
+    stage.instead(Measure::Calls, stage::python(&program(false), &[disk.path()])?);
     stage.keep(disk);
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Limits, queues and the device itself.
 
 use super::*;
-use crate::labs::measure::Measure;
+use crate::labs::measure::{Measure, Relief};
 use crate::labs::stage::NEVER_MS;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -62,7 +62,8 @@ pub(super) fn cgroup_throttle(stage: &mut Stage) -> Result<()> {
     ]);
     cgroup.limit(&device, limit)?;
     stage.fio_inside(random(&device, access, 1), &cgroup)?;
-    stage.relieved(Measure::Bytes, cgroup.lifting(&device, limit)?);
+    let lift = cgroup.lifting(&device, limit)?;
+    stage.relieved(Measure::Bytes, |_| lift());
     stage.keep(cgroup);
     stage.keep(device);
     Ok(())
@@ -73,7 +74,10 @@ fn slow_below(stage: &mut Stage) -> Result<()> {
     let (iops, depth, access) = (stage.round_iops(), stage.dice.between(6, 24), any_random(stage));
     hidden.iops(iops)?;
     stage.fio(random(&device, access, depth))?;
-    stage.relieved(Measure::Bytes, move || hidden.open());
+    stage.relieved(Measure::Bytes, move |_| {
+        hidden.open();
+        Ok(())
+    });
     stage.keep(device);
     Ok(())
 }
@@ -93,7 +97,7 @@ fn burst_credits(stage: &mut Stage) -> Result<()> {
     hidden.iops(high)?;
     stage.fio(random(&device, access, depth))?;
     let later = hidden.clone();
-    stage.relieved(Measure::Bytes, move || drop(later.iops(high)));
+    stage.relieved(Measure::Bytes, move |_| later.iops(high));
     stage.in_watch((2, 5), move || {
         drop(hidden.iops(low));
         NEVER_MS
@@ -111,7 +115,10 @@ fn noisy_neighbour(stage: &mut Stage) -> Result<()> {
     let mut dice = stage.dice.clone();
     let gone = Arc::new(AtomicBool::new(false));
     let goes = Arc::clone(&gone);
-    stage.relieved(Measure::Bytes, move || goes.store(true, Ordering::Relaxed));
+    stage.relieved(Measure::Bytes, move |_| {
+        goes.store(true, Ordering::Relaxed);
+        Ok(())
+    });
     stage.in_watch((3, 5), move || {
         let others = if gone.load(Ordering::Relaxed) { 1 } else { dice.between(5, 12) };
         hidden.latency(Duration::from_micros(alone * others));
@@ -167,7 +174,11 @@ pub(super) fn slow_tail(stage: &mut Stage) -> Result<()> {
     let mut dice = stage.dice.clone();
     let healthy = Arc::new(AtomicBool::new(false));
     let heals = Arc::clone(&healthy);
-    stage.relieved(Measure::Requests, move || heals.store(true, Ordering::Relaxed));
+    let relief = Relief::new(Measure::Requests, move |_| {
+        heals.store(true, Ordering::Relaxed);
+        Ok(())
+    });
+    stage.relief = Some(relief.noticed_in(Duration::from_millis(1500)));
     stage.again(1500, move || {
         let stall = dice.between(300, 700);
         if !healthy.load(Ordering::Relaxed) {
@@ -219,16 +230,25 @@ fn scheduler(stage: &mut Stage, name: &str) -> Result<()> {
     Ok(())
 }
 
+/// Reads from a device that works on as many as there are, so that more at once are done in the same time.
 pub(super) fn reads(stage: &mut Stage, depth: u64) -> Result<()> {
     let (device, hidden) = stage.hidden(256)?;
-    stage.uneven(&hidden, 130, 350);
+    let latency = Duration::from_micros(stage.dice.between(3000, 7000));
+    stage.uneven_latency(&hidden, latency);
     stage.fio(random(&device, Access::RandomRead, depth))?;
+    if depth == 1 {
+        let parallel = stage.command_of(random(&device, Access::RandomRead, 8))?;
+        stage.instead(Measure::Bytes, parallel);
+    }
     stage.keep(device);
     Ok(())
 }
 
+/// Large reads of a device to which each request costs the same: where only bytes count, pieces cost next
+/// to nothing.
 pub(super) fn large_reads(stage: &mut Stage, limit: Option<&str>) -> Result<()> {
-    let device = stage.fast(256)?;
+    let (device, hidden) = stage.hidden(256)?;
+    stage.uneven(&hidden, 1500, 3000);
     if let Some(limit) = limit {
         stage.set_cause(&device, "max_sectors_kb", limit)?;
     }
@@ -241,8 +261,10 @@ pub(super) fn large_reads(stage: &mut Stage, limit: Option<&str>) -> Result<()> 
     Ok(())
 }
 
+/// Small writes that follow each other, to a device to which each request costs the same.
 pub(super) fn small_writes(stage: &mut Stage, nomerges: Option<&str>) -> Result<()> {
-    let device = stage.fast(256)?;
+    let (device, hidden) = stage.hidden(256)?;
+    stage.uneven(&hidden, 1500, 3000);
     if let Some(nomerges) = nomerges {
         stage.set_cause(&device, "nomerges", nomerges)?;
     }
@@ -271,8 +293,14 @@ fn starved(stage: &mut Stage, busy: bool) -> Result<()> {
         for _ in 0..stage.dice.between(2, 4) {
             stage.python(&program, &[])?;
         }
-        let busy: Vec<u32> = stage.pids().into_iter().filter(|pid| !before.contains(pid)).collect();
-        stage.relieved(Measure::Bytes, move || busy.into_iter().for_each(crate::process::kill));
+        // What fio has begun meanwhile is not busy for nothing.
+        let reader = crate::process::below(&before);
+        let busy: Vec<u32> = stage.pids().into_iter().filter(|pid| !reader.contains(pid)).collect();
+        stage.measured = before;
+        stage.relieved(Measure::Calls, move |_| {
+            busy.into_iter().for_each(crate::process::kill);
+            Ok(())
+        });
     }
     stage.keep(device);
     Ok(())
