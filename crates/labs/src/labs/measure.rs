@@ -32,12 +32,15 @@ pub enum Measure {
     Faults,
 }
 
+/// What takes a cause away.
+type Action = dyn FnOnce(&mut Stage) -> Result<()>;
+
 /// How the cause can be taken away while the load goes on, and what shows its impact.
 pub struct Relief {
     /// What is measured with and without it.
     pub measure: Measure,
     /// Takes it away.
-    pub action: Box<dyn FnOnce(&mut Stage) -> Result<()>>,
+    pub action: Box<Action>,
     /// How long the load needs before its cost without the cause shows.
     pub notice: Duration,
 }
