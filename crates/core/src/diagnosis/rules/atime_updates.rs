@@ -22,6 +22,7 @@ rule!(
      at most once a day.",
     "Writes of data by the same programs.",
     needs: [Settings],
+    symptoms: ["journal-commit"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -7,7 +7,8 @@ use crate::model::WaitClass;
 /// Up to so many a queue is short for any device that works on more than one request at a time: SATA
 /// has 32, NVMe hundreds.
 const SHORT: f64 = 32.0;
-/// The share of the requests' time before they get one. Chosen.
+/// The share of the requests' time before they get one, or of the threads' that wait for one: a thread that
+/// sends many sleeps for each tag in turn, so that each of its requests waits for a moment only. Chosen.
 const SHARE: f64 = 0.2;
 const WAIT: &[&str] = &["blk_mq_get_tag"];
 
@@ -24,10 +25,12 @@ rule!(
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_queueing()?;
     let waited = facts.waits_for(WaitClass::Tag);
+    let of_threads = waited.class_ns as f64 / facts.blocked_ns().max(1) as f64;
     let device = facts.busiest(|device| {
         let short = facts.number(device, "queue/nr_requests").is_some_and(|it| it <= SHORT);
         let whole = facts::stage_sum(device, Interval::Q2c).max(1) as f64;
-        short && facts::stage_sum(device, Interval::Q2g) as f64 / whole >= SHARE
+        let of_requests = facts::stage_sum(device, Interval::Q2g) as f64 / whole;
+        short && of_requests > 0.0 && of_requests.max(of_threads) >= SHARE
     });
     let Some(device) = device else { return Ok(Verdict::Clear) };
     let tags = facts.number(device, "queue/nr_requests").unwrap_or(0.0);
@@ -40,8 +43,6 @@ fn judge(facts: &Facts<'_>) -> Judged {
     );
     let seen = waited.class_ns > 0 || facts.path_share(WAIT) > 0.0;
     let top = facts.top_process(device, |_| true);
-    // One thread that sends many requests sleeps for each tag: only one of them waits at a time.
-    let of_threads = waited.class_ns as f64 / facts.blocked_ns().max(1) as f64;
     let finding = if of_threads > held as f64 / whole.max(1) as f64 {
         Finding::of_blocked(facts, waited.class_ns, sentence)
     } else {

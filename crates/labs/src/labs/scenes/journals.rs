@@ -127,7 +127,7 @@ pub(super) fn appending(stage: &mut Stage, one: bool) -> Result<()> {
 pub(super) fn syncfs(stage: &mut Stage, storm: bool) -> Result<()> {
     let (device, hidden) = stage.hidden(512)?;
     let disk = stage.mounted(device, Kind::Ext4)?;
-    hidden.limit("write_iops", stage.dice.between(150, 300))?;
+    stage.uneven(&hidden, 150, 300);
     let writer = "import os,sys,time,random\nfd=os.open(sys.argv[1]+'/data',os.O_CREAT|os.O_RDWR)\nos.ftruncate(fd,50<<20)\nwhile True:\n for _ in range(20): os.pwrite(fd,b'x'*4096,random.randrange(12000)*4096)\n open(sys.argv[1]+'/f%d'%random.randrange(500),'w').write('x')\n time.sleep(0.05)\n";
     stage.python(writer, &[disk.path()])?;
     if storm {
@@ -170,7 +170,7 @@ fn atime(stage: &mut Stage, option: &str) -> Result<()> {
         "import glob,sys\nfor f in glob.glob(sys.argv[1]+'/f*'): open(f).read()\n",
         disk.path(),
     )?;
-    hidden.limit("write_bps", stage.dice.between(300, 700) << 10)?;
+    hidden.limit("write_bps", stage.dice.between(700, 1400) << 10)?;
     let program = "import os,sys,time\nwhile True:\n for i in range(6000):\n  open(f'{sys.argv[1]}/f{i}').read()\n  time.sleep(0.0005)\n";
     stage.python(program, &[disk.path()])?;
     stage.keep(disk);
