@@ -1,10 +1,10 @@
-//! Writes a recording again with only the processes and stacks that its rows refer to, and without
-//! where programs outside /usr are, before it is kept in the repository.
+//! Writes a recording again with only the processes and stacks that its rows refer to, without the
+//! counters of processes, cgroups and other devices, and without where programs outside /usr are, before it is kept in the repository.
 //!
 //! `cargo run -p iowhy-core --example keep_referred -- RECORDING NEW_DIRECTORY`
 
 use iowhy_core::held_back::HeldBack;
-use iowhy_core::model::Names;
+use iowhy_core::model::{Names, Scope};
 use iowhy_core::recording::{Reader, Writer};
 use iowhy_core::source::{Batch, Progress, Source};
 
@@ -23,6 +23,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             process.executable =
                 process.executable.filter(|it| names.get(*it).starts_with("/usr/"));
         }
+        let devices = &source.environment().devices;
+        let is_watched = |name: &str| devices.iter().any(|device| device.name == name);
+        batch.samples.retain(|sample| match sample.scope {
+            Scope::System => true,
+            Scope::Device => is_watched(names.get(sample.subject)),
+            Scope::Process | Scope::Cgroup => false,
+        });
         writer.add(&batch, &names)?;
         if progress == Progress::Done {
             break;

@@ -48,10 +48,13 @@ enum Looks {
 /// Who looks, in the order of the table, and what the page calls it.
 const WATCHERS: [(&str, Looks); 5] = [
     ("untraced", Looks::Nobody),
-    ("an empty program at the end of each call", Looks::Empty("rawtracepoint:sys_exit { }")),
+    (
+        "an empty program at the end of each call",
+        Looks::Empty("tracepoint:raw_syscalls:sys_exit { }"),
+    ),
     (
         "an empty pair at beginning and end",
-        Looks::Empty("rawtracepoint:sys_exit { } rawtracepoint:sys_enter { }"),
+        Looks::Empty("tracepoint:raw_syscalls:sys_exit { } tracepoint:raw_syscalls:sys_enter { }"),
     ),
     ("iowhy, calls counted", Looks::Iowhy { most_calls: "20000000" }),
     ("iowhy, calls counted and timed", Looks::Iowhy { most_calls: "1000000000" }),
