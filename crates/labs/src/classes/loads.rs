@@ -224,6 +224,8 @@ fn dirty(stage: &mut Stage) -> Result<Scene> {
     }
     let disk = stage.mounted(device, Kind::Ext4)?;
     let file = fio::prepare(&disk.path().join("data"), 32 * MIB)?;
+    // What was in bytes may be refused when it is given back: memory is another by then.
+    stage.set_file(settings.join("max_ratio"), "100")?;
     stage.set_file(settings.join("strict_limit"), "1")?;
     stage.set_file(settings.join("max_bytes"), &(4 * MIB).to_string())?;
     hidden.limit("write_bps", 4 * MIB)?;

@@ -11,7 +11,7 @@ use iowhy_labs::scratch::Scratch;
 use iowhy_labs::workload::{self, PAGE, Workload};
 use iowhy_labs::{Result, command};
 use libtest_mimic::Trial;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,14 +58,6 @@ impl Stage {
         let file = fio::prepare(&disk.path().join("data"), SIZE)?;
         disk.remount()?;
         Ok(Stage { scratch, disk, file })
-    }
-
-    /// Lets what is dirty stay so until it expires: a device that has written little lately may have next to
-    /// nothing dirty while others write much, and the kernel then writes at once. (btrfs has no such
-    /// share of one device.)
-    fn keep_dirty(&self) -> Result<()> {
-        let share = format!("/sys/dev/block/{}/bdi/min_ratio", self.disk.device().number()?);
-        self.scratch.set(Path::new(&share), "10").map(drop)
     }
 
     fn watch(&self, workload: &Command) -> Result<Recording> {
@@ -187,7 +179,6 @@ fn shell(command: &Command) -> String {
 fn later_writeback(kind: Kind) -> Result<()> {
     iowhy_labs::machine::need_bpf()?;
     let stage = Stage::new(kind)?;
-    stage.keep_dirty()?;
     command::output_of(stage.dirty(false))?;
     std::thread::sleep(Duration::from_secs(15));
     // Who holds the file open for writing may have dirtied it: a hint, not an owner.
@@ -226,7 +217,6 @@ fn bytes_of<'a>(found: &[Pair<'a>], chosen: impl Fn(&RequestPart) -> bool) -> u6
 fn mixed(kind: Kind) -> Result<()> {
     iowhy_labs::machine::need_bpf()?;
     let stage = Stage::new(kind)?;
-    stage.keep_dirty()?;
     command::output_of(stage.dirty(false))?;
     let mut both = Command::new("/bin/sh");
     both.args(["-c", &format!("{} && {}", overwrite(&stage, SIZE / 2), shell(&stage.syncfs()))]);

@@ -34,6 +34,8 @@ fn word_counter(stage: &mut Stage, removes: bool) -> Result<()> {
     stage.set(disk.device(), "wbt_lat_usec", "0")?;
     let bdi = PathBuf::from(format!("/sys/dev/block/{}/bdi", disk.device().number()?));
     // What memory is to the document's machine: so much may be dirty, and the rest must be written.
+    // What was in bytes may be refused when it is given back: memory is another by then.
+    stage.set_file(bdi.join("max_ratio"), "100")?;
     stage.set_file(bdi.join("strict_limit"), "1")?;
     let dirty = stage.dice.between(40, 48) * MIB;
     stage.set_file(bdi.join("max_bytes"), &dirty.to_string())?;
