@@ -19,6 +19,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     for header in fs::read_dir("bpf")? {
         println!("cargo::rerun-if-changed={}", header?.path().display());
     }
+    // The list of groups is in it.
+    println!("cargo::rerun-if-changed=build.rs");
     for name in ["CLANG", "PATH"] {
         println!("cargo::rerun-if-env-changed={name}");
     }
