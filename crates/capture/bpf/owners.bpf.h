@@ -77,7 +77,7 @@ static __always_inline bool is_writeback(struct wire_request *r, struct wire_par
 static __always_inline u64 dirtied_of(struct dirtiers *dirtiers, struct wire_part *part)
 {
 	u64 from = part->offset, to = part->offset + part->bytes;
-	u64 parts_of_1024 = dirtiers->dirtied / ((dirtiers->end - dirtiers->first) / 1024 + 1);
+	u64 place = dirtiers->end - dirtiers->first;
 
 	if (!dirtiers->mixed)
 		return part->bytes;
@@ -89,9 +89,10 @@ static __always_inline u64 dirtied_of(struct dirtiers *dirtiers, struct wire_par
 		to = dirtiers->end;
 	if (from >= to)
 		return 0;
-	if (dirtiers->dirtied >= dirtiers->end - dirtiers->first)
+	if (dirtiers->dirtied >= place)
 		return to - from;
-	return (to - from) * parts_of_1024 / 1024;
+	/* In parts of 1,024: the product of both would not fit. */
+	return (to - from) * (dirtiers->dirtied / (place / 1024 + 1)) / 1024;
 }
 
 /* Sends who dirtied the inode of `part`, and settles what is written of it. */

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0
 /*
- * Where the functions are that end bios, and whether tracepoints have a guard of their own. User space runs this once, before it loads the programs that
- * compare with them: the kernel looks a name up in a microsecond, and takes 50 ms to list them all.
+ * Where the functions are that end bios, and whether tracepoints have a guard of their own. User space
+ * runs this once, before it loads the programs that compare with them: the kernel looks a name up in a
+ * microsecond, and takes 50 ms to list them all.
  */
 #include "kernel.bpf.h"
 #include "wire.h"
