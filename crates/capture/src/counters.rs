@@ -3,7 +3,7 @@
 //! What does not belong here: what user space loses (see [`crate::decode`]).
 
 use crate::wire;
-use libbpf_rs::{MapCore, MapFlags};
+use libbpf_rs::{MapCore, MapFlags, MapType};
 
 /// The place and the meaning of the loss of a request that ended unseen.
 pub const END_NOT_SEEN: (&str, &str) = ("ends", "requests whose end was not seen");
@@ -99,13 +99,22 @@ pub(crate) const COUNTERS: &[(wire::wire_counter, &str, &str, bool)] = &[
     ),
 ];
 
-/// Entries of a map asked for at a time.
-pub(crate) const BATCH: u32 = 1024;
+/// Entries of an array asked for at a time.
+const BATCH: u32 = 1024;
 
-/// How many entries a list did not tell. It ends early without a word where the kernel breaks it off: only
-/// after a whole batch, or at once.
+/// How many entries of a map to ask for at a time. The kernel hands over whole buckets of a hash map, so
+/// a batch may be short of what was asked for long before the last one, and libbpf-rs takes the first
+/// short one for the last (`BatchedMapIter`, 0.27): hash maps are asked for all at once.
+pub(crate) fn batch_of(map: &impl MapCore) -> u32 {
+    match map.map_type() {
+        MapType::Array => BATCH,
+        _ => map.max_entries(),
+    }
+}
+
+/// How many entries a list did not tell, which ends early without a word where the kernel breaks it off.
 pub(crate) fn untold(map: &impl MapCore, told: u32) -> u64 {
-    if !told.is_multiple_of(BATCH) || told == map.max_entries() {
+    if told == map.max_entries() {
         return 0;
     }
     (map.keys().count() as u64).saturating_sub(u64::from(told))

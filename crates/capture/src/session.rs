@@ -4,7 +4,7 @@
 //! (see [`crate::decode`]).
 
 use crate::calls;
-use crate::counters::{BATCH, COUNTERS, counter, untold};
+use crate::counters::{COUNTERS, batch_of, counter, untold};
 use crate::error::Error;
 use crate::kernel::{Facts, UringResult};
 use crate::plan::{Group, Plan, Probe, Wishes};
@@ -207,15 +207,15 @@ impl Session {
         self.each_value("sleepers", each);
     }
 
-    /// Hands every entry of a map to `each`, and removes it.
-    pub fn take_values(&self, map: &str, mut each: impl FnMut(&[u8])) {
-        let Some(map) = self.map(map) else { return };
-        let Ok(entries) = map.lookup_and_delete_batch(BATCH, MapFlags::ANY, MapFlags::ANY) else {
-            return;
-        };
-        for (_, value) in entries {
-            each(&value);
+    /// Hands every entry of a hash map to `each`, and removes it. What is left then is told with the next
+    /// call, or lost.
+    pub fn take_values(&self, name: &'static str, mut each: impl FnMut(&[u8])) {
+        let Some(map) = self.map(name) else { return };
+        let batch = batch_of(&map);
+        if let Ok(entries) = map.lookup_and_delete_batch(batch, MapFlags::ANY, MapFlags::ANY) {
+            entries.for_each(|(_, value)| each(&value));
         }
+        self.untold.borrow_mut().insert(name, untold(&map, 0));
     }
 
     /// The values of a map with one entry for each CPU.
@@ -250,7 +250,7 @@ impl Session {
     fn each_value(&self, name: &'static str, mut each: impl FnMut(&[u8])) {
         let Some(map) = self.map(name) else { return };
         let mut told = 0;
-        if let Ok(entries) = map.lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY) {
+        if let Ok(entries) = map.lookup_batch(batch_of(&map), MapFlags::ANY, MapFlags::ANY) {
             for (_, value) in entries {
                 each(&value);
                 told += 1;
@@ -270,6 +270,8 @@ impl Session {
         losses.add("list", of(&["under_way", "overflow"]), meaning, true);
         let meaning = "waits at the end that the kernel did not list";
         losses.add("list_waits", of(&["sleepers"]), meaning, false);
+        let meaning = "files whose counts the kernel did not list";
+        losses.add("list_uses", of(&["uses", "uses_2"]), meaning, false);
     }
 
     /// A map that somebody else reads, too.

@@ -179,12 +179,15 @@ UNDISTURBED(on_insert)
 }
 
 /*
- * Whether `r` is what is left of a bio whose end was not seen, and whose memory serves a device now
+ * Whether `r` is what is left of a request whose end was not seen, though it seems to be the one that
+ * is issued now: a device's flush that is issued again, or a bio whose memory serves a device now
  * that is not watched: nobody took note when that was queued.
  */
-static __always_inline bool is_left_over(struct wire_request *r, u32 device)
+static __always_inline bool is_left_over(struct wire_request *r, struct request *rq, u32 device)
 {
-	return settings.device_count && r->issue_ns && !r->requeues && r->device != device;
+	if (!r->issue_ns || r->requeues)
+		return false;
+	return !POINTER(rq, bio) || (settings.device_count && r->device != device);
 }
 
 SEC("tp_btf/block_rq_issue")
@@ -196,7 +199,7 @@ UNDISTURBED(on_issue)
 	u32 device = device_of(disk);
 	u64 now = bpf_ktime_get_ns();
 
-	if (r && is_left_over(r, device)) {
+	if (r && is_left_over(r, rq, device)) {
 		count(COUNT_END_MISSED);
 		remove_request(key_of(rq));
 		r = NULL;
