@@ -150,7 +150,12 @@ struct xarray {
 };
 
 struct xa_node {
-	unsigned long marks[3]; /* of three times a number of words that is 1 */
+	unsigned long marks[3];
+};
+
+/* The same where the description of types has both dimensions (Debian's 7.2). */
+struct xa_node___rows {
+	unsigned long marks[3][1];
 };
 
 struct address_space {

@@ -42,7 +42,7 @@ impl Machine<'_> {
         command.args(["--pdeathsig", "KILL", "--"]).arg(command::find("qemu-system-x86_64")?);
         command
             .args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"])
-            .args(["-accel", "tcg,thread=multi"])
+            .args(["-accel", "tcg,thread=single"])
             // Emulated, five levels of page tables and 16-byte exchanges crash some kernels.
             .args(["-cpu", "max,la57=off,cx16=off"])
             .args(["-smp", &self.cpus.to_string(), "-m", &self.memory_mib.to_string()])

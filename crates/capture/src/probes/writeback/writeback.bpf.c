@@ -41,16 +41,24 @@ static __always_inline void charge(struct dirtiers *dirtiers, u32 tgid, u64 byte
 	count(COUNT_DIRTIERS_LUMPED);
 }
 
+/* The marks of a tree's root stand for all of it: the first is "dirty", the second "writeback". */
+static __always_inline u64 marks_of(struct xa_node *node)
+{
+	struct xa_node___rows *rows = (void *)node;
+
+	if (bpf_core_field_exists(rows->marks))
+		return READ(rows, marks[0][0]) | READ(rows, marks[1][0]);
+	return READ(node, marks[0]) | READ(node, marks[1]);
+}
+
 /* Whether pages of the mapping are dirty or being written, but for the one that becomes dirty now. */
 static __always_inline bool has_unwritten(struct address_space *mapping, struct page *folio)
 {
 	u64 head = number_of(READ(mapping, i_pages.xa_head));
-	struct xa_node *node = (struct xa_node *)(head - 2);
 	u64 flags = 0;
 
-	/* The marks of a tree's root stand for all of it: the first is "dirty", the second "writeback". */
 	if ((head & 3) == 2)
-		return READ(node, marks[0]) | READ(node, marks[1]);
+		return marks_of((struct xa_node *)(head - 2));
 	/* There is only this one. */
 	bpf_probe_read_kernel(&flags, sizeof(flags), folio);
 	return flags & (1ULL << bpf_core_enum_value(enum pageflags, PG_writeback));
