@@ -4,7 +4,7 @@
 use crate::kernel::Facts;
 
 /// A group of programs that is loaded or fails as one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Group {
     /// Requests: every watch needs it.
     Block,

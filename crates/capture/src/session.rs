@@ -4,7 +4,7 @@
 //! (see [`crate::decode`]).
 
 use crate::calls;
-use crate::counters::{COUNTERS, batch_of, counter, untold};
+use crate::counters::{COUNTERS, SKIPPED, batch_of, counter, untold};
 use crate::error::Error;
 use crate::kernel::{Facts, UringResult};
 use crate::plan::{Group, Plan, Probe, Wishes};
@@ -79,8 +79,8 @@ pub struct Session {
     ring: RingBuffer<'static>,
     inbox: Rc<RefCell<Inbox>>,
     objects: Vec<Object>,
-    /// Runs that programs which are detached by now had skipped.
-    skipped_before: u64,
+    /// Runs that programs which are detached by now had skipped, by group.
+    skipped_before: FxHashMap<Group, u64>,
     /// What each map held at the end and did not tell.
     untold: RefCell<FxHashMap<&'static str, u64>>,
     /// Probes that were planned and could not be used, with the kernel's reason.
@@ -119,7 +119,7 @@ impl Session {
             ring,
             inbox,
             objects,
-            skipped_before: 0,
+            skipped_before: FxHashMap::default(),
             untold: RefCell::default(),
             failed,
             sleepers: Vec::new(),
@@ -179,7 +179,7 @@ impl Session {
 
     /// Detaches every program: nothing new begins or ends in the ring.
     pub fn detach(&mut self) {
-        self.skipped_before = self.skipped_runs();
+        self.skipped_before = self.skipped_runs(|_| true);
         // What ends requests goes last: else one would seem to be under way that has ended.
         while self.links.pop().is_some() {}
     }
@@ -235,10 +235,10 @@ impl Session {
 
     /// Detaches one program; whether it was attached.
     pub fn detach_program(&mut self, program: &str) -> bool {
-        let (before, skipped) = (self.links.len(), self.skipped_runs());
-        self.links.retain(|(probe, _)| probe.program != program);
+        let before = self.links.len();
         // What the kernel says of a program goes with it.
-        self.skipped_before += skipped.saturating_sub(self.skipped_runs());
+        self.skipped_before = self.skipped_runs(|probe| probe.program == program);
+        self.links.retain(|(probe, _)| probe.program != program);
         self.links.len() < before
     }
 
@@ -288,21 +288,26 @@ impl Session {
         for (counter, place, meaning, requests) in COUNTERS {
             losses.add(place, self.counter(*counter), meaning, *requests);
         }
-        losses.add(
-            "programs",
-            self.skipped_runs(),
-            "events during which the same program ran already",
-            true,
-        );
+        let skipped = self.skipped_runs(|_| true);
+        for (group, place, meaning, requests) in SKIPPED {
+            losses.add(place, skipped.get(group).copied().unwrap_or(0), meaning, *requests);
+        }
     }
 
     fn counter(&self, number: u32) -> u64 {
         self.map("counters").map_or(0, |map| counter(&map, number))
     }
 
-    fn skipped_runs(&self) -> u64 {
-        let attached = self.programs();
-        self.skipped_before + attached.iter().map(|program| program.recursion_misses).sum::<u64>()
+    /// The runs that were skipped, by group: of programs that are gone, and of those attached that are meant.
+    fn skipped_runs(&self, is_meant: impl Fn(&Probe) -> bool) -> FxHashMap<Group, u64> {
+        let mut skipped = self.skipped_before.clone();
+        let known = self.programs();
+        for (probe, link) in self.links.iter().filter(|(probe, _)| is_meant(probe)) {
+            let id = link.info().map(|info| info.prog_id);
+            let info = known.iter().find(|info| id.as_ref().is_ok_and(|id| *id == info.id));
+            *skipped.entry(probe.group).or_default() += info.map_or(0, |it| it.recursion_misses);
+        }
+        skipped
     }
 
     /// What the kernel says of each attached program.

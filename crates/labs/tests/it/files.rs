@@ -115,18 +115,40 @@ fn touched(kind: Kind, files: u64) -> Result<()> {
     ))
 }
 
+/// Calls that a kernel kept from being counted: from 7.x on a task can lose its CPU in the middle of a
+/// program, and what others call there meanwhile is only counted as lost.
+fn skipped(recording: &Recording) -> u64 {
+    let items = &recording.environment.losses.items;
+    items.iter().filter(|loss| loss.place == "programs_calls").map(|loss| loss.count).sum()
+}
+
+/// `found` is what it must be but for calls that are counted as lost, which are few.
+fn expect_calls(recording: &Recording, what: &str, found: u64, expected: u64) {
+    let lost = skipped(recording);
+    assert!(lost <= expected.max(100), "{lost} calls skipped beside {expected} {what}");
+    assert!(found <= expected && found + lost >= expected, "{found} {what} of {expected}");
+}
+
 /// Every call is counted, told one by one or not.
 fn expect_sums(recording: &Recording, rows: &[&FileActivity], files: u64) {
     let sum = sum_of(rows);
-    assert_eq!((sum.creates, sum.opens), (files, files + 1), "{sum:?}");
-    assert_eq!((sum.writes, sum.write_bytes), (3 * files, 3 * files * TOUCHED.0), "{sum:?}");
-    assert_eq!((sum.reads, sum.read_bytes), (2 * files, 2 * files * TOUCHED.1), "{sum:?}");
-    assert_eq!(sum.fsyncs, files.div_ceil(10), "{sum:?}");
-    // Opening a folder to list it asks about it once more.
-    assert!((files..=files + 1).contains(&sum.stats), "{sum:?}");
-    assert_eq!(sum.failures, files, "what is not there: {sum:?}");
-    assert!(sum.scans >= 2, "{sum:?}");
-    assert_eq!((sum.renames, sum.unlinks), (files.div_ceil(2), files), "{sum:?}");
+    let expect = |what: &str, found: u64, expected: u64| {
+        expect_calls(recording, &format!("{what} in {sum:?}"), found, expected);
+    };
+    expect("creates", sum.creates, files);
+    expect("opens", sum.opens, files + 1);
+    expect("writes", sum.writes, 3 * files);
+    expect("writes' bytes", sum.write_bytes / TOUCHED.0, 3 * files);
+    expect("reads", sum.reads, 2 * files);
+    expect("reads' bytes", sum.read_bytes / TOUCHED.1, 2 * files);
+    assert!(sum.write_bytes.is_multiple_of(TOUCHED.0) && sum.read_bytes.is_multiple_of(TOUCHED.1));
+    expect("syncs", sum.fsyncs, files.div_ceil(10));
+    // Opening a folder to list it asks about it once more, or not.
+    expect("stats", sum.stats, files.max(sum.stats.min(files + 1)));
+    expect("failures, of what is not there", sum.failures, files);
+    expect("scans", sum.scans.min(2), 2);
+    expect("renames", sum.renames, files.div_ceil(2));
+    expect("removals", sum.unlinks, files);
     assert!(sum.timed_calls > 0 && sum.fsync_ns > 0, "{sum:?}");
     assert!(recording.files.len() < 10_000, "{} rows", recording.files.len());
 }
@@ -134,11 +156,11 @@ fn expect_sums(recording: &Recording, rows: &[&FileActivity], files: u64) {
 /// Each file was made and removed, half of them under another name.
 fn expect_lives(recording: &Recording, rows: &[&FileActivity], files: u64) {
     let lives: Vec<u64> = rows.iter().filter_map(|row| row.lifetime_ns).collect();
-    assert_eq!(lives.len() as u64, files);
+    expect_calls(recording, "lives", lives.len() as u64, files);
     assert!(lives.iter().all(|ns| *ns > 0 && *ns < recording.environment.duration_ns()));
     let removed = rows.iter().filter(|row| row.unlinks > 0);
     let renamed = removed.filter(|row| recording.text(row.file).ends_with(".new")).count();
-    assert_eq!(renamed as u64, files.div_ceil(2));
+    expect_calls(recording, "lives under another name", renamed as u64, files.div_ceil(2));
 }
 
 /// A prime number of reads gives that many, with their bytes, on the file that was read.
@@ -152,7 +174,8 @@ fn read_by(engine: Engine) -> Result<()> {
     expect_names(&recording)?;
     let rows = rows_of(&recording, "fio", &file);
     let sum = sum_of(&rows);
-    assert_eq!((sum.reads, sum.read_bytes), (997, 997 * PAGE), "{rows:?}");
+    expect_calls(&recording, "reads", sum.reads, 997);
+    assert_eq!(sum.read_bytes, sum.reads * PAGE, "{rows:?}");
     assert!(sum.opens > 0 && sum.writes == 0, "{sum:?}");
     assert!(rows.iter().all(|row| row.files == Some(1) && row.device.is_some()), "{rows:?}");
     Ok(())
