@@ -103,6 +103,25 @@ static __always_inline bool must_hold_cpu(void)
 	}                                                    \
 	static __always_inline int body_of_##name(u64 *ctx)
 
+/*
+ * A task that had to go leaves at the end of its program, and the kernel skips that program for all others
+ * on this CPU until it is back. A second one does what the first could not: its body, which follows, is told
+ * so, and must do nothing where the first was there.
+ */
+#define TWICE(event, name)                                               \
+	static __always_inline int both_of_##name(u64 *ctx, bool again); \
+	SEC("tp_btf/" event)                                             \
+	UNDISTURBED(name)                                                \
+	{                                                                \
+		return both_of_##name(ctx, false);                       \
+	}                                                                \
+	SEC("tp_btf/" event)                                             \
+	UNDISTURBED(name##_again)                                        \
+	{                                                                \
+		return both_of_##name(ctx, true);                        \
+	}                                                                \
+	static __always_inline int both_of_##name(u64 *ctx, bool again)
+
 /* The arguments of request events from the request on. */
 #define RQ_ARGUMENT(ctx, place) \
 	(settings.rq_events_have_queue ? ARGUMENT(ctx, (place) + 1) : ARGUMENT(ctx, place))

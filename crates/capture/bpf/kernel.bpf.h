@@ -135,6 +135,7 @@ struct inode {
 	unsigned long i_ino;
 	u32 i_rdev;
 	unsigned int i_nlink;
+	unsigned char i_blkbits;
 	u32 i_generation;
 	struct hlist_head i_dentry;
 	struct list_head i_sb_list;

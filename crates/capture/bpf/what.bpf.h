@@ -254,17 +254,33 @@ struct direct {
 	struct task_struct *waiter; /* who waits for it on the spot */
 };
 
+/*
+ * Whether a direct I/O counts a bio after it was queued (Debian's 7.2) and not before. Where it does, the
+ * first bio of each finds nothing counted, before any other has to know. Bios of zeroes, which fill up
+ * a block, are never counted: they are shorter than one.
+ */
+static volatile u32 dio_counts_late;
+
+static __always_inline u64 bytes_before(struct iomap_dio *dio, struct kiocb *iocb, u32 bytes)
+{
+	u64 size = READ(dio, size);
+
+	if (!size && bytes >> READ(READ(READ(iocb, ki_filp), f_inode), i_blkbits))
+		dio_counts_late = 1;
+	if (dio_counts_late)
+		return size;
+	return size >= bytes ? size - bytes : 0;
+}
+
 static __always_inline u32 find_iomap_dio(u64 private, struct wire_request *r,
 					  struct direct *direct)
 {
 	struct iomap_dio *dio = (struct iomap_dio *)private;
-	u64 size = READ(dio, size);
 
 	direct->iocb = READ(dio, iocb);
 	if (READ(dio, wait_for_completion))
 		direct->waiter = READ(dio, submit.waiter);
-	/* dio->size counts this bio already. */
-	return find_direct(r, direct->iocb, size >= r->bytes ? size - r->bytes : 0);
+	return find_direct(r, direct->iocb, bytes_before(dio, direct->iocb, r->bytes));
 }
 
 /*

@@ -246,6 +246,7 @@ enum wire_request_flag {
 	REQUEST_WORKER_FOR = 128,   /* queued by a worker; tgid and tid are those it worked for */
 	REQUEST_FLUSHED = 256,	    /* the flush machinery may hold it before or after the device */
 	REQUEST_AT_DEVICE = 512,    /* the kernel held it to be in flight when the watch ended */
+	REQUEST_NOTED = 1024,	    /* within the kernel: the first of two programs saw it queued */
 };
 
 /* An inode, as far as it can be told apart for the length of a watch. */

@@ -36,6 +36,9 @@ pub struct Probe {
     pub gives: &'static str,
     /// Whether a watch without it is worth nothing.
     pub needed: bool,
+    /// Whether it does only what another program on its tracepoint was kept from: where tracepoints can be
+    /// preempted.
+    pub again: bool,
 }
 
 const fn probe(
@@ -45,11 +48,16 @@ const fn probe(
     gives: &'static str,
     needed: bool,
 ) -> Probe {
-    Probe { group, program, tracepoint: Some(tracepoint), gives, needed }
+    Probe { group, program, tracepoint: Some(tracepoint), gives, needed, again: false }
+}
+
+const fn again(program: &'static str, tracepoint: &'static str) -> Probe {
+    let gives = "what another task kept the program before it from";
+    Probe { again: true, ..probe(Group::Block, program, tracepoint, gives, false) }
 }
 
 const fn look(program: &'static str, gives: &'static str) -> Probe {
-    Probe { group: Group::Snapshot, program, tracepoint: None, gives, needed: false }
+    Probe { group: Group::Snapshot, program, tracepoint: None, gives, needed: false, again: false }
 }
 
 /// Every probe, in the order of attachment: what ends a request comes before what begins it, so
@@ -93,6 +101,13 @@ pub const PROBES: &[Probe] = &[
         "who asked, for which file, and since when",
         true,
     ),
+    again("on_complete_again", "block_rq_complete"),
+    again("on_bio_complete_again", "block_bio_complete"),
+    again("on_issue_again", "block_rq_issue"),
+    again("on_insert_again", "block_rq_insert"),
+    again("on_get_again", "block_getrq"),
+    again("on_split_again", "block_split"),
+    again("on_queue_again", "block_bio_queue"),
     probe(Group::Events, "event_complete", "block_rq_complete", "single events: C", false),
     probe(
         Group::Events,
@@ -227,12 +242,13 @@ pub struct Plan {
 impl Plan {
     /// Chooses from `facts` what `wishes` ask for.
     pub fn new(facts: &Facts, wishes: &Wishes) -> Plan {
+        let is_meant = |probe: &Probe| {
+            wishes.want(probe.group) && (!probe.again || facts.programs_are_preemptible)
+        };
         let (probes, mut missing): (Vec<Probe>, Vec<Probe>) =
-            PROBES.iter().copied().filter(|probe| wishes.want(probe.group)).partition(
-                |probe: &Probe| {
-                    probe.tracepoint.is_none_or(|tracepoint| facts.tracepoints.contains(tracepoint))
-                },
-            );
+            PROBES.iter().copied().filter(|probe| is_meant(probe)).partition(|probe: &Probe| {
+                probe.tracepoint.is_none_or(|tracepoint| facts.tracepoints.contains(tracepoint))
+            });
         let same =
             |one: &Probe, other: &Probe| one.group == other.group && one.gives == other.gives;
         missing.retain(|absent| !probes.iter().any(|probe| same(absent, probe)));
@@ -282,9 +298,25 @@ mod tests {
 
     #[test]
     fn a_kernel_with_everything_misses_nothing() {
-        let plan = Plan::new(&facts_without(&[]), &EVERYTHING);
+        let mut facts = facts_without(&[]);
+        facts.programs_are_preemptible = true;
+        let plan = Plan::new(&facts, &EVERYTHING);
         assert_eq!(plan.probes, PROBES);
         assert!(plan.missing.is_empty());
+    }
+
+    #[test]
+    fn a_second_program_comes_after_its_first_and_only_where_that_is_skipped() {
+        let facts = facts_without(&[]);
+        let plan = Plan::new(&facts, &EVERYTHING);
+        assert!(plan.probes.iter().all(|probe| !probe.again));
+        for (place, probe) in PROBES.iter().enumerate().filter(|(_, probe)| probe.again) {
+            let is_first =
+                |one: &Probe| !one.again && format!("{}_again", one.program) == probe.program;
+            let first = PROBES.iter().position(is_first);
+            assert!(first.is_some_and(|first| first < place), "{}", probe.program);
+            assert_eq!(first.map(|first| PROBES[first].tracepoint), Some(probe.tracepoint));
+        }
     }
 
     #[test]

@@ -302,10 +302,21 @@ impl Session {
     fn skipped_runs(&self, is_meant: impl Fn(&Probe) -> bool) -> FxHashMap<Group, u64> {
         let mut skipped = self.skipped_before.clone();
         let known = self.programs();
+        let misses = |link: &Link| -> Option<u64> {
+            let id = link.info().ok()?.prog_id;
+            Some(known.iter().find(|info| info.id == id)?.recursion_misses)
+        };
         for (probe, link) in self.links.iter().filter(|(probe, _)| is_meant(probe)) {
-            let id = link.info().map(|info| info.prog_id);
-            let info = known.iter().find(|info| id.as_ref().is_ok_and(|id| *id == info.id));
-            *skipped.entry(probe.group).or_default() += info.map_or(0, |it| it.recursion_misses);
+            let is_second = |other: &Probe| {
+                other.again && (other.group, other.tracepoint) == (probe.group, probe.tracepoint)
+            };
+            let second = self.links.iter().find(|(other, _)| is_second(other));
+            if !probe.again {
+                // What both were kept from is lost.
+                let least = second.and_then(|(_, link)| misses(link)).unwrap_or(u64::MAX);
+                let own = misses(link).unwrap_or(0).min(least);
+                *skipped.entry(probe.group).or_default() += own;
+            }
         }
         skipped
     }

@@ -42,9 +42,11 @@ impl Machine<'_> {
         command.args(["--pdeathsig", "KILL", "--"]).arg(command::find("qemu-system-x86_64")?);
         command
             .args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"])
+            // With a thread for each CPU, a kernel that changes its own code may run what was there before.
             .args(["-accel", "tcg,thread=single"])
-            // Emulated, five levels of page tables and 16-byte exchanges crash some kernels.
-            .args(["-cpu", "max,la57=off,cx16=off"])
+            // Emulated, five levels of page tables and 16-byte exchanges crash some kernels, and copies
+            // by one instruction go byte by byte.
+            .args(["-cpu", "max,la57=off,cx16=off,erms=off,fsrm=off"])
             .args(["-smp", &self.cpus.to_string(), "-m", &self.memory_mib.to_string()])
             .arg("-kernel")
             .arg(&self.kernel.image)

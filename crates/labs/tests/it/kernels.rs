@@ -17,7 +17,8 @@ use libtest_mimic::Trial;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Tests that need no other kernel: of files, sources, messages, and how a watch ends.
+/// Tests that need no other kernel: of files, sources, messages, how a watch ends, and what is made of what
+/// was seen.
 const ELSEWHERE: &[&str] = &[
     "architecture::",
     "bad_captures::",
@@ -25,9 +26,13 @@ const ELSEWHERE: &[&str] = &[
     "bare::",
     "blktrace::",
     "blktrace_defects::",
+    "diff::",
+    "filters::",
     "labs::",
     "locate::",
     "never_answers",
+    "probe::",
+    "side_by_side::",
     "signals::",
 ];
 
@@ -36,7 +41,7 @@ const SKIPS: &[&str] =
     &["missing: python3", "missing: go", "missing: java", "missing: jcmd", "missing: linear"];
 
 /// How long the tests of one guest may take, and those of the smallest check.
-const ROOT_PATIENCE: Duration = Duration::from_secs(900);
+const ROOT_PATIENCE: Duration = Duration::from_secs(1500);
 const SMALL_PATIENCE: Duration = Duration::from_secs(200);
 
 pub fn tests() -> Vec<Trial> {

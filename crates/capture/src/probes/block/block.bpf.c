@@ -90,8 +90,18 @@ static __always_inline void note_parent(struct wire_request *r, struct kiocb *io
 		r->parent = found->id;
 }
 
-SEC("tp_btf/block_bio_queue")
-UNDISTURBED(on_queue)
+/* Whether the first program noted this bio; it is told once. */
+static __always_inline bool is_noted(u64 key)
+{
+	struct wire_request *r = find_request(key);
+
+	if (!r || !(r->flags & REQUEST_NOTED))
+		return false;
+	r->flags &= ~REQUEST_NOTED;
+	return true;
+}
+
+TWICE("block_bio_queue", on_queue)
 {
 	struct bio *bio = bio_argument(ctx);
 	struct gendisk *disk = bio_disk(bio);
@@ -99,7 +109,7 @@ UNDISTURBED(on_queue)
 	u32 device = device_of(disk);
 	struct wire_request *r;
 
-	if (!is_watched(device))
+	if (!is_watched(device) || (again && is_noted(number_of(bio))))
 		return 0;
 	r = add_request(number_of(bio));
 	if (!r)
@@ -121,6 +131,8 @@ UNDISTURBED(on_queue)
 	note_waiter(r, direct.waiter);
 	note_parent(r, direct.iocb);
 	note_mapped(r, bio);
+	if (!again && must_hold_cpu())
+		r->flags |= REQUEST_NOTED;
 	/* Stamped last: what finding all this out costs is iowhy's, not the disk's. */
 	r->queue_ns = bpf_ktime_get_ns();
 	if (take_stack(ctx, r, (u64)r->tgid << 32 | r->tid))
@@ -128,8 +140,7 @@ UNDISTURBED(on_queue)
 	return 0;
 }
 
-SEC("tp_btf/block_split")
-UNDISTURBED(on_split)
+TWICE("block_split", on_split)
 {
 	/* The new bio is the front half; the old one goes on as the rest, under its own key. */
 	struct bio *half = bio_argument(ctx);
@@ -158,18 +169,16 @@ UNDISTURBED(on_split)
 	return 0;
 }
 
-SEC("tp_btf/block_getrq")
-UNDISTURBED(on_get)
+TWICE("block_getrq", on_get)
 {
 	struct wire_request *r = find_request(number_of(bio_argument(ctx)));
 
-	if (r)
+	if (r && !(again && r->get_ns))
 		r->get_ns = bpf_ktime_get_ns();
 	return 0;
 }
 
-SEC("tp_btf/block_rq_insert")
-UNDISTURBED(on_insert)
+TWICE("block_rq_insert", on_insert)
 {
 	struct wire_request *r = request_under_way(request_argument(ctx));
 
@@ -190,8 +199,7 @@ static __always_inline bool is_left_over(struct wire_request *r, struct request 
 	return !POINTER(rq, bio) || (settings.device_count && r->device != device);
 }
 
-SEC("tp_btf/block_rq_issue")
-UNDISTURBED(on_issue)
+TWICE("block_rq_issue", on_issue)
 {
 	struct request *rq = request_argument(ctx);
 	struct wire_request *r = request_under_way(rq);
@@ -199,6 +207,8 @@ UNDISTURBED(on_issue)
 	u32 device = device_of(disk);
 	u64 now = bpf_ktime_get_ns();
 
+	if (again && r && r->issue_ns && r->device == device)
+		return 0;
 	if (r && is_left_over(r, rq, device)) {
 		count(COUNT_END_MISSED);
 		remove_request(key_of(rq));
@@ -229,8 +239,7 @@ UNDISTURBED(on_requeue)
 	return 0;
 }
 
-SEC("tp_btf/block_rq_complete")
-UNDISTURBED(on_complete)
+TWICE("block_rq_complete", on_complete)
 {
 	struct request *rq = request_argument(ctx);
 	int status = RQ_ARGUMENT(ctx, 1);
@@ -238,6 +247,9 @@ UNDISTURBED(on_complete)
 	struct wire_request *r = request_under_way(rq);
 	u64 now = bpf_ktime_get_ns();
 
+	/* What the first forgot has ended; what it kept has ended in part. */
+	if (again && (!r || (POINTER(rq, bio) && done < rq->__data_len)))
+		return 0;
 	if (!r) {
 		u32 device = device_of(request_disk(rq));
 
@@ -259,8 +271,7 @@ UNDISTURBED(on_complete)
 }
 
 /* Only bios that no request completed come here: those of bio-based devices. */
-SEC("tp_btf/block_bio_complete")
-UNDISTURBED(on_bio_complete)
+TWICE("block_bio_complete", on_bio_complete)
 {
 	struct bio *bio = (struct bio *)ctx[1];
 	u64 key = number_of(bio);
