@@ -211,6 +211,16 @@ pub struct Only {
 }
 
 impl Only {
+    /// All but the devices: what a single event does not tell.
+    pub fn beside_devices(&self) -> Only {
+        Only { devices: Vec::new(), ..self.clone() }
+    }
+
+    /// Whether it keeps everything.
+    pub fn is_everything(&self) -> bool {
+        self.filter().is_empty()
+    }
+
     /// The filter; devices by kernel name.
     pub fn filter(&self) -> Filter {
         let name = |device: &String| device.strip_prefix("/dev/").unwrap_or(device).to_owned();

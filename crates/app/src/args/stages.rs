@@ -1,6 +1,6 @@
 //! `iowhy stages`. The letters of data files are btt's.
 
-use super::SourceOrWatch;
+use super::{Only, SourceOrWatch};
 use clap::Args;
 use iowhy_core::analysis::stages::btt::{DataFiles, FileKind};
 use std::path::PathBuf;
@@ -11,9 +11,6 @@ pub struct Stages {
     /// What to read, or how long to watch.
     #[command(flatten)]
     pub source: SourceOrWatch,
-    /// Only this device, of a live watch (repeat for more)
-    #[arg(short, long = "device", value_name = "DEV", conflicts_with = "paths")]
-    pub devices: Vec<String>,
     /// The figures of btt 1.3.0, to the digit, with its way of pairing
     #[arg(long)]
     pub btt_compat: bool,
@@ -26,6 +23,9 @@ pub struct Stages {
     /// Data files.
     #[command(flatten)]
     pub files: Files,
+    /// What to keep.
+    #[command(flatten)]
+    pub only: Only,
 }
 
 /// Which of btt's data files to write.

@@ -1,5 +1,6 @@
 //! `iowhy events`: single block events as text, from a live watch, a recording or a capture.
 
+use crate::args::Only;
 use crate::args::events::Events;
 use crate::failure::Failure;
 use crate::output::{self, Answer};
@@ -82,12 +83,8 @@ impl Printer {
 }
 
 fn capture(args: &Events, mut inputs: Inputs) -> Result<(), Failure> {
-    let names = inputs.groups.iter().map(|group| group.name.clone()).collect();
-    let chosen = Chosen::among(&args.devices, names)?;
-    if !chosen.names.is_empty() {
-        inputs.groups.retain(|group| chosen.names.contains(&group.name));
-    }
-    let mut printer = Printer::new(args, chosen.numbers);
+    let chosen = choose(&args.devices, &mut inputs)?;
+    let mut printer = Printer::new(args, chosen);
     let order = if args.blkparse_compat { Order::Blkparse } else { Order::Time };
     if !args.blkparse_compat {
         printer.text.names = sources::names(&inputs)?;
@@ -142,6 +139,16 @@ pub fn no_events(path: &Path) -> Failure {
     let message = format!("failed to find events in {}: it holds none", path.display());
     let hint = "single events are recorded by `iowhy record --events` and `iowhy import --events`";
     Failure::new(message, Some(hint.to_owned()))
+}
+
+/// Refuses, for what is made of single events, to leave out a filter silently.
+pub fn only_devices(only: &Only, verb: &str) -> Result<(), Failure> {
+    let rest = only.beside_devices();
+    if rest.is_everything() {
+        return Ok(());
+    }
+    let message = format!("failed to {verb} of {rest}: events know no such");
+    Err(Failure::new(message, Some("only --device chooses among events".to_owned())))
 }
 
 /// What takes the events of a watch.
@@ -201,6 +208,16 @@ impl Chosen {
         }
         Ok(chosen)
     }
+}
+
+/// Leaves in `inputs` the names that the user named; gives the devices named by number.
+pub fn choose(wanted: &[String], inputs: &mut Inputs) -> Result<Vec<u32>, Failure> {
+    let names = inputs.groups.iter().map(|group| group.name.clone()).collect();
+    let chosen = Chosen::among(wanted, names)?;
+    if !chosen.names.is_empty() {
+        inputs.groups.retain(|group| chosen.names.contains(&group.name));
+    }
+    Ok(chosen.numbers)
 }
 
 /// The numbers of the devices that the user named.

@@ -1,10 +1,10 @@
 //! `iowhy stages`: where requests spent their time, from a live watch, a recording or a capture.
 
-use super::events::no_events;
+use super::events::{choose, no_events, only_devices};
 use crate::args::stages::Stages as Args;
 use crate::failure::Failure;
 use crate::output::{self, Answer};
-use crate::sources::{self, Found};
+use crate::sources::{self, Found, Opened};
 use crate::watching::{Sink, Until, watch};
 use iowhy_capture::live;
 use iowhy_core::analysis::stages::btt::{Btt, report};
@@ -12,22 +12,30 @@ use iowhy_core::analysis::stages::{Stages, pipeline, text};
 use iowhy_core::formats::blktrace::{Batch, Inputs, Order};
 use iowhy_core::formats::replay::{Replay, Replayed};
 use iowhy_core::model::environment::Device;
-use iowhy_core::model::{Environment, Filter, Names};
-use iowhy_core::recording::Reader;
-use iowhy_core::source::{self, Progress, Source};
+use iowhy_core::model::{Environment, Event, Names};
+use iowhy_core::source::{self, Source};
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Prints what was asked for.
 pub fn run(args: &Args) -> Result<(), Failure> {
+    if Compatible::is_wanted(args) {
+        only_devices(&args.only, "give figures of single events")?;
+    }
     if args.source.paths.is_empty() {
         return live(args);
     }
     match sources::find(&args.source.paths)? {
-        Found::Recording(path) => recording(args, &path),
-        Found::Capture(inputs) => capture(args, &inputs),
+        Found::Capture(inputs) if !needs_requests(args) => capture(args, inputs),
+        _ => rows(args),
     }
+}
+
+/// Whether the user asks for what single events do not tell.
+fn needs_requests(args: &Args) -> bool {
+    !args.only.beside_devices().is_everything()
 }
 
 /// What is made of single events, besides iowhy's own figures.
@@ -35,13 +43,15 @@ struct Compatible(Option<Btt>);
 
 impl Compatible {
     fn new(args: &Args) -> Compatible {
-        let files = args.files.wanted();
-        let wanted = args.btt_compat || files.is_some();
-        Compatible(wanted.then(|| {
+        Compatible(Compatible::is_wanted(args).then(|| {
             let mut btt = Btt::default();
-            btt.files = files;
+            btt.files = args.files.wanted();
             btt
         }))
+    }
+
+    fn is_wanted(args: &Args) -> bool {
+        args.btt_compat || args.files.wanted().is_some()
     }
 
     fn take(&mut self, batch: &Batch, genesis: u64) {
@@ -107,10 +117,11 @@ fn print(stages: &Stages, name: text::Naming<'_>, notes: &[String]) -> Result<()
     answer.finish()
 }
 
-fn capture(args: &Args, inputs: &Inputs) -> Result<(), Failure> {
+fn capture(args: &Args, mut inputs: Inputs) -> Result<(), Failure> {
+    let numbers = choose(&args.only.devices, &mut inputs)?;
     let mut compatible = Compatible::new(args);
-    if compatible.0.is_none() {
-        let (stages, warnings) = pipeline::analyse(inputs)?;
+    if compatible.0.is_none() && numbers.is_empty() {
+        let (stages, warnings) = pipeline::analyse(&inputs)?;
         if stages.devices().is_empty() {
             sources::no_capture(&warnings)?;
         }
@@ -119,11 +130,12 @@ fn capture(args: &Args, inputs: &Inputs) -> Result<(), Failure> {
     let order = if args.btt_compat { Order::Blkparse } else { Order::Time };
     let mut stages = Stages::default();
     let mut any = false;
-    let capture = pipeline::run(sources::capture(inputs, order)?, |start, batch| {
+    let capture = pipeline::run(sources::capture(&inputs, order)?, |start, batch| {
         any |= !batch.records.is_empty();
-        compatible.take(batch, start.genesis);
+        let batch = of_devices(&numbers, batch);
+        compatible.take(&batch, start.genesis);
         if !args.btt_compat {
-            stages.take(batch, start.genesis);
+            stages.take(&batch, start.genesis);
         }
     });
     if !any {
@@ -138,8 +150,21 @@ fn capture(args: &Args, inputs: &Inputs) -> Result<(), Failure> {
     print(&stages, &text::name, &output::sentences(capture.warnings()))
 }
 
-/// Takes rows: single events where there are any, else requests.
+/// The records of these devices, or of all where none is named; names of processes are of no device.
+fn of_devices<'a>(numbers: &[u32], batch: &'a Batch) -> Cow<'a, Batch> {
+    if numbers.is_empty() {
+        return Cow::Borrowed(batch);
+    }
+    let mut kept = batch.clone();
+    kept.records.retain(|record| record.is_notify() || numbers.contains(&record.device));
+    Cow::Owned(kept)
+}
+
+/// Takes rows: single events where there are any that tell what is asked for, else requests.
 struct Rows {
+    /// Whose events are kept; of all devices where none is named.
+    devices: Vec<String>,
+    needs_requests: bool,
     compatible: Compatible,
     replay: Replay,
     events: Stages,
@@ -148,8 +173,14 @@ struct Rows {
 
 impl Rows {
     fn new(args: &Args) -> Rows {
-        let (events, requests) = (Stages::default(), Stages::default());
-        Rows { compatible: Compatible::new(args), replay: Replay::default(), events, requests }
+        Rows {
+            devices: args.only.filter().devices,
+            needs_requests: needs_requests(args),
+            compatible: Compatible::new(args),
+            replay: Replay::default(),
+            events: Stages::default(),
+            requests: Stages::default(),
+        }
     }
 
     fn add(&mut self, batch: &source::Batch, names: &Names) {
@@ -157,8 +188,23 @@ impl Rows {
         if self.replay.is_empty() {
             self.requests.take_requests(batch, names);
         }
+        if self.needs_requests {
+            return;
+        }
+        let own = self.own(&batch.events, names);
         let Rows { compatible, replay, events, .. } = self;
-        follow(compatible, events, replay.take(&batch.events, names));
+        follow(compatible, events, replay.take(&own, names));
+    }
+
+    /// The events of the devices that are asked for.
+    fn own<'a>(&self, events: &'a [Event], names: &Names) -> Cow<'a, [Event]> {
+        if self.devices.is_empty() {
+            return Cow::Borrowed(events);
+        }
+        let is_own = |event: &&Event| {
+            self.devices.iter().any(|device| device == names.get(event.device))
+        };
+        Cow::Owned(events.iter().filter(is_own).cloned().collect())
     }
 
     /// Prints what there was; `without` says why there were no events, where they are needed.
@@ -167,6 +213,7 @@ impl Rows {
         args: &Args,
         names: &Names,
         environment: &Environment,
+        mut notes: Vec<String>,
         without: impl FnOnce() -> Failure,
     ) -> Result<(), Failure> {
         let Rows { compatible, replay, events, .. } = &mut self;
@@ -184,7 +231,10 @@ impl Rows {
             let device = environment.devices.iter().find(same);
             device.map_or_else(|| text::name(number), |device| device.name.clone())
         };
-        let mut notes = output::loss_sentences(&environment.losses);
+        notes.extend(output::loss_sentences(&environment.losses));
+        if !args.only.is_everything() {
+            notes.push(format!("only {}", args.only));
+        }
         if self.replay.is_empty() {
             notes.push("from requests: bios, plugs and unplugs are only in single events".into());
             self.requests.finish();
@@ -200,19 +250,22 @@ fn follow(compatible: &mut Compatible, stages: &mut Stages, replayed: Replayed<'
     stages.take(replayed.batch, replayed.genesis);
 }
 
-fn recording(args: &Args, path: &Path) -> Result<(), Failure> {
-    let mut reader = Reader::open(path)?;
+/// Of a recording, or of a capture's requests.
+fn rows(args: &Args) -> Result<(), Failure> {
+    let paths = &args.source.paths;
+    let mut source = sources::open(paths, false)?;
     let mut rows = Rows::new(args);
-    let (mut names, mut batch) = (Names::new(), source::Batch::default());
-    loop {
-        batch.clear();
-        let progress = reader.fill(&mut batch, &mut names)?;
-        rows.add(&batch, &names);
-        if progress == Progress::Done {
-            break;
-        }
-    }
-    rows.finish(args, &names, reader.environment(), || no_events(path))
+    // What was lost is of all; waits are not shown here.
+    let (names, _) = sources::read_all(&mut source, &args.only.filter(), |batch, names, _| {
+        rows.add(batch, names);
+        Ok(())
+    })?;
+    let notes = match &source {
+        Opened::Recording(_) => Vec::new(),
+        Opened::Capture(import) => output::sentences(import.capture().warnings()),
+    };
+    let none = || no_events(paths.first().map_or(Path::new("-"), PathBuf::as_path));
+    rows.finish(args, &names, source.environment(), notes, none)
 }
 
 impl Sink for Rows {
@@ -224,12 +277,12 @@ impl Sink for Rows {
 
 fn live(args: &Args) -> Result<(), Failure> {
     let options = live::Options {
-        devices: args.devices.clone(),
-        events: Compatible::new(args).0.is_some(),
+        devices: args.only.devices.clone(),
+        events: Compatible::is_wanted(args),
         ..live::Options::default()
     };
     let until = Until { time: Some(args.source.time), command: None };
-    let watched = watch(&options, &Filter::default(), until, |_| Ok(Rows::new(args)))?;
+    let watched = watch(&options, &args.only.filter(), until, |_| Ok(Rows::new(args)))?;
     let none = || Failure::new("failed to find events: the watch saw none", None);
-    watched.sink.finish(args, &watched.names, &watched.environment, none)
+    watched.sink.finish(args, &watched.names, &watched.environment, Vec::new(), none)
 }

@@ -2,8 +2,9 @@
 //! without a filter, and what each filter leaves of it compared row by row.
 
 use crate::recording::Recording;
-use crate::support::{finish, iowhy, said, trial};
-use iowhy_core::model::{Operation, Request, RequestPart};
+use crate::records::Record;
+use crate::support::{finish, iowhy, refused, said, trial};
+use iowhy_core::model::{Operation, Request, RequestPart, Status};
 use iowhy_labs::devices::{Backing, BlockDevice, Cgroup, FileSystem, Kind, LoopDevice};
 use iowhy_labs::error::Context;
 use iowhy_labs::scratch::Scratch;
@@ -20,6 +21,7 @@ pub fn tests() -> Vec<Trial> {
     vec![
         trial("filters::of_a_report_keep_what_they_say", of_a_report),
         trial("filters::of_a_watch_keep_what_they_say", of_a_watch),
+        trial("filters::of_stages_choose_among_events_and_requests", of_stages),
     ]
 }
 
@@ -87,6 +89,20 @@ fn expected(recording: &Recording, keeps: &Keeps) -> BTreeSet<u64> {
     };
     let kept = recording.requests.iter().filter(|it| keeps(it, &parts(it.request_id)));
     kept.map(|request| request.request_id).collect()
+}
+
+/// How many requests the stages of a recording are of, by its requests.
+fn in_stages(recording: &Path, arguments: &[String]) -> Result<u64> {
+    let mut command = iowhy(["stages"])?;
+    command.arg(recording).args(arguments);
+    Ok(samples(&command::output_of(command)?, "Q2C"))
+}
+
+/// In the first table, that of all devices.
+fn samples(stages: &str, stage: &str) -> u64 {
+    let row = stages.lines().find(|line| line.split_whitespace().next() == Some(stage));
+    let count = row.and_then(|row| row.split_whitespace().nth(1)?.parse().ok());
+    count.unwrap_or_default()
 }
 
 /// Requests that `iowhy snoop` shows of a recording, and how many `iowhy report` counts.
@@ -160,10 +176,16 @@ fn of_a_report() -> Result<()> {
         let (found, counted) = kept(&path, arguments)?;
         assert_eq!(found, wanted, "{arguments:?}: {}", recording.overview());
         assert_eq!(counted, wanted.len() as u64, "{arguments:?}");
+        let whole = recording.requests.iter().filter(|it| {
+            let ended = matches!(it.status, Status::Complete | Status::Error);
+            wanted.contains(&it.request_id) && ended && it.q2c_ns.is_some()
+        });
+        assert_eq!(in_stages(&path, arguments)?, whole.count() as u64, "stages {arguments:?}");
         assert!(!wanted.is_empty() && wanted.len() < all, "{arguments:?} tells nothing apart");
     }
-    let (found, counted) = kept(&path, &words("--operation write --flags R"))?;
-    assert_eq!((found.len(), counted), (0, 0), "nothing is both");
+    let nothing = words("--operation write --flags R");
+    let (found, counted) = kept(&path, &nothing)?;
+    assert_eq!((found.len(), counted, in_stages(&path, &nothing)?), (0, 0, 0), "nothing is both");
     Ok(())
 }
 
@@ -191,6 +213,49 @@ fn of_a_watch() -> Result<()> {
         let told = &recording.environment.filter;
         assert!(told.ends_with(&arguments.join(" ")), "{told}");
         std::fs::remove_dir(stage.disk.path().join("sub")).context(|| "remove it".to_owned())?;
+    }
+    Ok(())
+}
+
+/// Twelve reads of one device and five writes of another, as events and as requests.
+fn of_stages() -> Result<()> {
+    let folder = tempfile::tempdir().context(|| "make a folder".to_owned())?;
+    let capture = folder.path().join("all.blktrace.0");
+    let recording = folder.path().join("recording");
+    let reads = (0..60).map(Record::of);
+    let write = |number| Record {
+        action: (Record::of(number).action & !0x1_0000) | 0x2_0000,
+        device: (8 << 20) | 16,
+        ..Record::of(number)
+    };
+    let records = reads.chain((60..85).map(write)).flat_map(|record| record.bytes());
+    std::fs::write(&capture, records.collect::<Vec<u8>>()).context(|| "write it".to_owned())?;
+    let mut import = iowhy(["import", "--events", "-o"])?;
+    import.arg(&recording).arg(&capture);
+    command::output_of(import)?;
+    let of = |source: &Path, arguments: &str| -> Result<String> {
+        let mut command = iowhy(["stages"])?;
+        command.arg(source).args(words(arguments));
+        command::output_of(command)
+    };
+    // The capture's name is that of its first device.
+    for (source, second) in [(&capture, "8,16"), (&recording, "8:16")] {
+        assert_eq!(samples(&of(source, "--above 0")?, "Q2C"), 17);
+        let (all, one) = (of(source, "-d all")?, of(source, &format!("-d {second}"))?);
+        let wanted = if source == &capture { 17 } else { 12 };
+        assert_eq!((samples(&all, "Q2C"), samples(&one, "Q2C")), (wanted, 5), "{all}{one}");
+        assert!(!one.contains("from requests"), "{one}");
+        let compatible = of(source, &format!("-d {second} --btt-compat"))?;
+        assert!(compatible.contains("8, 16") && !compatible.contains("8,  0"), "{compatible}");
+        for (arguments, count) in [("--operation write", 5), ("--flags R", 12), ("-p 77", 17)] {
+            let answer = of(source, arguments)?;
+            assert_eq!(samples(&answer, "Q2C"), count, "{arguments}: {answer}");
+            assert!(answer.contains("from requests"), "{answer}");
+        }
+        let mut both = iowhy(["stages", "--btt-compat", "--flags", "R"])?;
+        both.arg(source);
+        let (_, text) = refused(both)?;
+        assert!(text.contains("--flags R: events know no such"), "{text}");
     }
     Ok(())
 }

@@ -1,8 +1,7 @@
 //! `iowhy export --format blktrace`: single events as blktrace's files, one for each device and CPU.
 
-use crate::args::Only;
 use crate::args::export::Export;
-use crate::commands::events::no_events;
+use crate::commands::events::{no_events, only_devices};
 use crate::failure::Failure;
 use crate::{output, sources};
 use iowhy_core::figures::counted;
@@ -48,11 +47,7 @@ fn folder(args: &Export) -> Result<PathBuf, Failure> {
         let message = "failed to export blktrace files: they need a directory";
         return Err(Failure::new(message, Some(hint)));
     };
-    let only = Only { devices: Vec::new(), ..args.only.clone() };
-    if !only.filter().is_empty() {
-        let message = format!("failed to export blktrace files of {only}: events know no such");
-        return Err(Failure::new(message, Some("only --device chooses among events".to_owned())));
-    }
+    only_devices(&args.only, "export blktrace files")?;
     let is_free = fs::read_dir(folder).map_or(!folder.exists(), |mut found| found.next().is_none());
     if !is_free {
         let shown = folder.display();
