@@ -221,6 +221,13 @@ impl Live {
         self.environment.limits.append(&mut tables.limits);
     }
 
+    /// Says who those are of whom counters were told first.
+    fn meet_counted(&mut self, batch: &mut Batch, names: &mut Names) -> Vec<u32> {
+        let counted = self.sampler.as_mut().map(Sampler::told).unwrap_or_default();
+        counted.iter().for_each(|pid| self.decoder.meet(*pid, batch, names));
+        counted
+    }
+
     fn finish(&mut self, batch: &mut Batch, names: &mut Names) {
         let (decoder, at_end) = (&mut self.decoder, &self.at_end);
         decoder.waits.end_ns = self.environment.end_ns;
@@ -293,8 +300,9 @@ impl Source for Live {
             // What ended before is to be read before: a recording is cut by the order of rows.
             sampler.look_if_due(!self.empty, &self.session, batch, names);
         }
+        let counted = self.meet_counted(batch, names);
         if self.limited {
-            self.held_back.exchange(batch);
+            self.held_back.exchange(batch, &counted);
         }
         Ok(if is_over { Progress::Done } else { Progress::More })
     }

@@ -20,13 +20,13 @@ pub struct HeldBack {
 
 impl HeldBack {
     /// Takes the processes and stacks out of `batch` that nothing has referred to, and puts those in
-    /// that its rows refer to.
-    pub fn exchange(&mut self, batch: &mut Batch) {
-        self.exchange_processes(batch);
+    /// that its rows refer to; its samples refer to the processes `counted`.
+    pub fn exchange(&mut self, batch: &mut Batch, counted: &[u32]) {
+        self.exchange_processes(batch, counted);
         self.exchange_stacks(batch);
     }
 
-    fn exchange_processes(&mut self, batch: &mut Batch) {
+    fn exchange_processes(&mut self, batch: &mut Batch, counted: &[u32]) {
         let mut through = Vec::new();
         for process in batch.processes.drain(..) {
             if self.by_thread.len() >= MOST {
@@ -36,7 +36,8 @@ impl HeldBack {
                 self.by_thread.insert(process.tid, process);
             }
         }
-        let referred = batch.referred();
+        let mut referred = batch.referred();
+        referred.extend(counted);
         let known = |tid: &u32, process: &mut Process| {
             referred.contains(tid) || referred.contains(&process.pid)
         };
@@ -74,13 +75,16 @@ mod tests {
         script.process(2, "others", "/", "a");
         let mut held = HeldBack::default();
         let mut first = script.batch.clone();
-        held.exchange(&mut first);
+        held.exchange(&mut first, &[]);
         assert!(first.processes.is_empty());
         script.request("sda", Operation::Read).by(1, "mine").add();
         let mut second = Batch { processes: Vec::new(), ..script.batch };
-        held.exchange(&mut second);
-        let found: Vec<u32> = second.processes.iter().map(|process| process.pid).collect();
-        assert_eq!(found, [1]);
+        held.exchange(&mut second, &[]);
+        let of = |batch: &Batch| -> Vec<u32> { batch.processes.iter().map(|it| it.pid).collect() };
+        assert_eq!(of(&second), [1]);
+        let mut third = Batch::default();
+        held.exchange(&mut third, &[2]);
+        assert_eq!(of(&third), [2], "it has counters");
     }
 
     #[test]
@@ -95,12 +99,12 @@ mod tests {
         };
         let mut held = HeldBack::default();
         let mut first = Batch { stacks: vec![stack(1), stack(2)], ..Batch::default() };
-        held.exchange(&mut first);
+        held.exchange(&mut first, &[]);
         assert!(first.stacks.is_empty());
         script.request("sda", Operation::Read).by(1, "mine").add();
         let mut second = script.batch;
         second.requests[0].stack_id = Some(2);
-        held.exchange(&mut second);
+        held.exchange(&mut second, &[]);
         let found: Vec<u64> = second.stacks.iter().map(|stack| stack.stack_id).collect();
         assert_eq!(found, [2]);
     }

@@ -144,6 +144,11 @@ impl Decoder {
         self.unreadable += u64::from(understood.is_none());
     }
 
+    /// Adds who a process is that did nothing yet that a record tells of.
+    pub fn meet(&mut self, pid: u32, batch: &mut Batch, names: &mut Names) {
+        self.tasks.meet(pid, batch, names);
+    }
+
     fn add_owners(&mut self, bytes: &[u8]) -> Option<()> {
         let (owners, _) = wire::wire_owners::read_from_prefix(bytes).ok()?;
         if self.owners.len() >= MOST_OWNED {

@@ -2,6 +2,7 @@
 
 use super::cgroups::Cgroups;
 use super::files::Files;
+use crate::host::process::{Identity, tick_ns};
 use crate::host::users::Users;
 use crate::reader::Reader;
 use crate::wire;
@@ -43,6 +44,8 @@ pub struct Tasks {
     users: Users,
     boottime_offset_ns: i64,
     arguments: Option<Reader>,
+    /// Processes that got a row before any record told of them: their names and when they started.
+    met: FxHashMap<u32, (Name, u64)>,
     /// How many threads there may be until those that ended are looked for.
     most: usize,
 }
@@ -56,6 +59,7 @@ impl Tasks {
             users: Users::read(),
             boottime_offset_ns: crate::host::system::boottime_offset_ns(),
             arguments,
+            met: FxHashMap::default(),
             most: MOST_TASKS,
         }
     }
@@ -83,6 +87,12 @@ impl Tasks {
         self.make_room();
         self.threads.insert(task.tid, known);
         self.processes.insert(task.tgid, known);
+        let met = self.met.get(&task.tid);
+        if met.is_some_and(|(name, start_ns)| {
+            *name == process && start_ns.abs_diff(task.start_ns) < tick_ns()
+        }) {
+            return Some(());
+        }
         batch.processes.push(Process {
             pid: task.tgid,
             tid: task.tid,
@@ -97,6 +107,35 @@ impl Tasks {
             container: known.container,
         });
         Some(())
+    }
+
+    /// Adds a process of which no record has told, as /proc has it.
+    pub fn meet(&mut self, pid: u32, batch: &mut Batch, names: &mut Names) {
+        let Some(found) = Identity::of(pid) else { return };
+        let process = names.intern(&found.name);
+        let same = (process, found.start_ns);
+        let is_told = self.process(pid).is_some_and(|task| task.process == process);
+        if is_told || self.met.get(&pid) == Some(&same) {
+            return;
+        }
+        if self.met.len() >= MOST_TASKS {
+            self.met.clear();
+        }
+        self.met.insert(pid, same);
+        batch.processes.push(Process {
+            pid,
+            tid: pid,
+            start_ns: found.start_ns.saturating_add_signed(self.boottime_offset_ns),
+            process,
+            thread: process,
+            executable: found.executable.map(|path| names.intern(&path)),
+            arguments: self.arguments_of(pid, names),
+            parent_pid: found.parent,
+            user: Some(names.intern(&self.users.name(found.user))),
+            // As /proc has it, the path is that of iowhy's own namespace.
+            cgroup: None,
+            container: None,
+        });
     }
 
     /// Forgets threads and processes that ended a while ago, where there are many.

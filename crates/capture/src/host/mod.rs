@@ -9,6 +9,7 @@ pub mod held;
 pub mod lockdown;
 pub mod mounts;
 pub mod own;
+pub mod process;
 pub mod system;
 pub mod users;
 

@@ -95,6 +95,11 @@ impl Sampler {
         self.look_at_page_cache(now_ns, session, batch, names);
     }
 
+    /// Processes that got their first rows since this was asked last.
+    pub fn told(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.processes.told)
+    }
+
     /// Looks at what the programs counted, where they were asked to.
     pub fn look_at_page_cache(
         &mut self,

@@ -1,6 +1,7 @@
 //! What each process had devices do, and what it asked for, as /proc/PID/io and stat tell.
 
 use super::Out;
+use crate::host::process::{Stat, tick_ns};
 use crate::host::{own, read_text};
 use iowhy_core::model::metric::process_subject;
 use iowhy_core::model::{Metric, Name};
@@ -31,6 +32,8 @@ pub(super) struct Processes {
     looks: u64,
     /// The process that the next look begins with, of those that did nothing lately.
     cursor: u32,
+    /// Those that got their first rows, until somebody takes note of who they are.
+    pub told: Vec<u32>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +44,8 @@ struct Known {
     /// The look at which its counters had changed last.
     changed: u64,
     seen: u64,
+    /// Whether it got rows.
+    told: bool,
 }
 
 /// A process whose counters have changed.
@@ -103,7 +108,7 @@ impl Processes {
             None => {
                 let (name, started, others) = stat_of(pid)?;
                 let subject = out.names.intern(&process_subject(pid, &name));
-                let known = Known { subject, started, io, changed: 0, seen: self.looks };
+                let known = Known { subject, started, io, changed: 0, seen: self.looks, told: false };
                 put(out, subject, &io, &others);
                 self.known.entry(pid).or_insert(known)
             }
@@ -130,7 +135,10 @@ impl Processes {
             out.forget(&OTHER, known.subject);
             let began = if known.started == started { known.io } else { [0; 7] };
             put(out, subject, &began, &[0, 0]);
-            (known.subject, known.started) = (subject, started);
+            (known.subject, known.started, known.told) = (subject, started, false);
+        }
+        if !std::mem::replace(&mut known.told, true) {
+            self.told.push(changed.pid);
         }
         known.io = changed.io;
         put(out, subject, &changed.io, &others);
@@ -161,17 +169,12 @@ fn io_of(text: &str) -> Option<[u64; 7]> {
     numbers?.try_into().ok()
 }
 
-/// Name, start time (clock ticks), major faults and time waited for block I/O.
+/// Name, start time (ns), major faults and time waited for block I/O.
 fn stat_of(pid: u32) -> Option<(String, u64, [u64; 2])> {
-    let text = read_text(format!("/proc/{pid}/stat"))?;
-    // The name may hold anything, parentheses too.
-    let (begin, end) = (text.find('(')? + 1, text.rfind(')')?);
-    let name = text.get(begin..end)?.to_owned();
-    let fields: Vec<&str> = text.get(end + 1..)?.split_whitespace().collect();
-    // proc(5) counts from 1, and these begin with the third.
-    let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
-    let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
-    Some((name, field(22)?, [field(12)?, field(42).unwrap_or(0).saturating_mul(tick_ns)]))
+    let stat = Stat::of(pid)?;
+    let waited_ns = stat.field(42).unwrap_or(0).saturating_mul(tick_ns());
+    let (started_ns, faults) = (stat.start_ns()?, stat.field(12)?);
+    Some((stat.name, started_ns, [faults, waited_ns]))
 }
 
 #[cfg(test)]

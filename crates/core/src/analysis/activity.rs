@@ -85,6 +85,12 @@ pub fn processes(summary: &Summary) -> Vec<ProcessActivity> {
                 Some(waiter.time_ns as f64 / length);
         }
     }
+    for row in rows.values_mut().filter(|row| row.user.is_none()) {
+        if let Some(known) = summary.identities.get(&(row.pid, row.process.clone())) {
+            row.user.clone_from(&known.user);
+            row.container = row.container.take().or_else(|| known.container.clone());
+        }
+    }
     let mut rows: Vec<ProcessActivity> = rows.into_values().collect();
     rows.iter_mut().for_each(|row| row.fill(summary.ledger.is_some()));
     let weight = |row: &ProcessActivity| {
@@ -129,4 +135,30 @@ fn named<'a>(
         name.clone_into(&mut row.process);
     }
     row
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Sample, Scope};
+    use crate::script::{START_NS, Script};
+
+    #[test]
+    fn who_made_no_request_has_a_user_too() {
+        let mut script = Script::new(10);
+        script.process(7, "cat", "/", "jobs.service");
+        script.process(7, "sh", "/", "");
+        script.batch.processes[0].user = Some(script.names.intern("www-data"));
+        let subject = script.names.intern("7 cat");
+        let metric = script.names.intern(Metric::CausedRead.info().word);
+        for (time_ns, value) in [(START_NS, 0.0), (START_NS + 5_000_000_000, 40_960.0)] {
+            let scope = Scope::Process;
+            script.batch.samples.push(Sample { time_ns, scope, subject, metric, value });
+        }
+        let rows = processes(&script.summary());
+        let [row] = rows.as_slice() else { panic!("{rows:?}") };
+        assert_eq!((row.pid, row.user.as_deref()), (7, Some("www-data")));
+        assert_eq!(row.container.as_deref(), Some("jobs.service"));
+        assert_eq!(row.read_bytes_per_s, Some(4096.0));
+    }
 }

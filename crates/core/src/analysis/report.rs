@@ -26,14 +26,16 @@ pub(super) fn summary(
     let (counted, whole) = report.counted();
     let rows = Rows { charged: &all.charged, names, counted: &counted, whole };
     let (devices, idle_devices) = report.devices(&rows);
+    let (samples, ledger) = (all.samples.series(window, names), all.waits.ledger(names));
     Summary {
         watch: report.watch(&counted, whole),
         losses: environment.losses.clone(),
-        ledger: all.waits.ledger(names),
+        identities: rows.identities(&samples, ledger.as_ref()),
+        ledger,
         chains: all.chains.chains(names),
         blame: None,
         activity: all.files.activity(names),
-        samples: all.samples.series(window, names),
+        samples,
         devices,
         idle_devices,
         processes: rows.processes(),

@@ -5,12 +5,14 @@ use super::axes::Direction;
 use super::bounded::{Bounded, Place, Used};
 use super::stacks::StackRef;
 use super::summary::{
-    CodePathRow, CodePaths, ContainerRow, FileRow, OriginRow, ProcessRow, ProgramRow, Row, Table,
-    Unknown,
+    CodePathRow, CodePaths, ContainerRow, FileRow, Ledger, OriginRow, ProcessRow, ProgramRow, Row,
+    Samples, Table, Unknown,
 };
 use super::tables::{self, Folded, Whole, fold, sum, table, unknown, usage};
-use crate::model::{Name, Names, Origin};
-use rustc_hash::FxHashMap;
+use crate::model::metric::process_of;
+use crate::model::{Name, Names, Origin, Scope};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeMap;
 
 /// Makes rows of what was charged, with the texts of `names`.
 pub(super) struct Rows<'a> {
@@ -46,6 +48,23 @@ impl Rows<'_> {
             user: text(identity.and_then(|identity| identity.user)),
             container: text(identity.and_then(|identity| identity.container)),
         }
+    }
+
+    /// Who those are that have counters or waited.
+    pub fn identities(
+        &self,
+        samples: &Samples,
+        ledger: Option<&Ledger>,
+    ) -> BTreeMap<(u32, String), ProcessRow> {
+        let counted = samples.rows.iter().filter(|row| row.metric.info().scope == Scope::Process);
+        let counted = counted.filter_map(|row| Some(process_of(&row.subject)?.0));
+        let waited = ledger.into_iter().flat_map(|ledger| &ledger.processes).map(|it| it.pid);
+        let wanted: FxHashSet<u32> = counted.chain(waited).collect();
+        let known = self.charged.identities.keys().filter_map(|key| {
+            let pid = key.pid.filter(|pid| wanted.contains(pid))?;
+            Some(((pid, self.text(key.name)), self.process(*key)))
+        });
+        known.collect()
     }
 
     fn process_order(&self) -> impl Fn(&ProcessKey, &ProcessKey) -> std::cmp::Ordering {

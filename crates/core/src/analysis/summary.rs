@@ -41,6 +41,9 @@ pub struct Summary {
     pub idle_devices: u64,
     /// Processes by number and name.
     pub processes: Table<ProcessRow>,
+    /// Who those are that have counters or waited, by number and name.
+    #[serde(skip)]
+    pub identities: BTreeMap<(u32, String), ProcessRow>,
     /// Processes folded by name.
     pub programs: Table<ProgramRow>,
     /// Containers, systemd units and other cgroups.

@@ -3,6 +3,7 @@
 
 use crate::recording::Recording;
 use crate::support::{COUNTED, finish, iowhy, said, trial, trial_alone};
+use iowhy_core::model::Process;
 use iowhy_labs::devices::{Backing, BlockDevice, FileSystem, Kind, LoopDevice};
 use iowhy_labs::error::Context;
 use iowhy_labs::fio::{self, Access, Engine, Job};
@@ -24,6 +25,7 @@ pub fn tests() -> Vec<Trial> {
         trial("tables::no_arguments_unless_asked_for", || arguments(false)),
         trial("tables::arguments_where_asked_for", || arguments(true)),
         trial("tables::processes_say_who", processes_say_who),
+        trial("tables::who_only_counts_has_a_user_too", who_only_counts),
         trial("tables::samples_move_with_the_load", samples_move),
         trial_alone("tables::page_cache_has_the_file", page_cache),
     ]
@@ -123,6 +125,44 @@ fn processes_say_who() -> Result<()> {
     let watch = recording.environment.start_ns..recording.environment.end_ns;
     assert!(watch.contains(&row.start_ns), "it began during {watch:?}: {row:?}");
     Ok(())
+}
+
+/// One that copies memory has counters and no request: it is known whose it is all the same.
+fn who_only_counts() -> Result<()> {
+    let stage = Stage::new()?;
+    let output = stage.scratch.fresh("recording");
+    let mut record = iowhy(["record", "-d", stage.device.name(), "-o"])?;
+    record.arg(&output).args(["--", "/bin/sh", "-c"]);
+    let copy = "setpriv --reuid=65534 --clear-groups dd if=/dev/zero of=/dev/null bs=64k";
+    record.arg(format!("sleep 1.5; {copy} status=none & sleep 3; kill $!"));
+    let result = finish(record)?;
+    assert!(result.status.success(), "{}", said(&result));
+    let recording = Recording::open(&output)?;
+    let is_copier = |row: &&Process| {
+        recording.text(row.process) == "dd" && recording.text(row.user) == "nobody"
+    };
+    let rows: Vec<&Process> = recording.processes.iter().filter(is_copier).collect();
+    let [row] = rows.as_slice() else { panic!("one row: {rows:?}") };
+    assert!(recording.text(row.executable).ends_with("/dd"), "{row:?}");
+    let mut proc = iowhy(["proc", "--json"])?;
+    proc.arg(&output);
+    let proc: serde_json::Value = serde_json::from_str(&command::output_of(proc)?)
+        .context(|| "read iowhy's JSON".to_owned())?;
+    assert!(tells(&proc, row.pid, "nobody"), "{proc}");
+    Ok(())
+}
+
+/// Whether some object in it is of that process and that user.
+fn tells(json: &serde_json::Value, pid: u32, user: &str) -> bool {
+    match json {
+        serde_json::Value::Object(fields) => {
+            let is_own = fields.get("pid").and_then(|it| it.as_u64()) == Some(u64::from(pid))
+                && fields.get("user").and_then(|it| it.as_str()) == Some(user);
+            is_own || fields.values().any(|it| tells(it, pid, user))
+        }
+        serde_json::Value::Array(rows) => rows.iter().any(|it| tells(it, pid, user)),
+        _ => false,
+    }
 }
 
 /// The counters of the device and of the process that reads it grow by what was read.

@@ -32,7 +32,7 @@ pub const PROCESSES: Definition<ProcessActivity> = Definition {
             unit: "",
             align: Align::Left,
             room: Room::Rank(2),
-            sentence: "its user's name, where one of its requests was seen",
+            sentence: "its user's name",
             legend: "",
             value: |row, style| text(row.user.as_deref(), style),
         },

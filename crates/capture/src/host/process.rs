@@ -1,0 +1,114 @@
+//! Who a process is, as /proc tells: for those that no program of iowhy's has told of.
+//!
+//! What does not belong here: its memory and its arguments, which may lie behind a sick disk (see
+//! [`crate::reader`]).
+
+use super::read_text;
+use std::fs;
+
+/// /proc/PID/stat.
+pub struct Stat {
+    /// The name of its first thread.
+    pub name: String,
+    fields: Vec<u64>,
+}
+
+impl Stat {
+    /// Reads it; `None` where there is no such process any more.
+    pub fn of(pid: u32) -> Option<Stat> {
+        Stat::parse(&read_text(format!("/proc/{pid}/stat"))?)
+    }
+
+    fn parse(text: &str) -> Option<Stat> {
+        // The name may hold anything, parentheses too.
+        let (begin, end) = (text.find('(')? + 1, text.rfind(')')?);
+        let name = text.get(begin..end)?.to_owned();
+        // What is negative is nothing that is asked for.
+        let fields = text.get(end + 1..)?.split_whitespace();
+        Some(Stat { name, fields: fields.map(|field| field.parse().unwrap_or(0)).collect() })
+    }
+
+    /// The field with that number, as proc(5) counts.
+    pub fn field(&self, number: usize) -> Option<u64> {
+        // Those behind the name begin with the third.
+        self.fields.get(number.checked_sub(3)?).copied()
+    }
+
+    /// When the process started, CLOCK_BOOTTIME nanoseconds, in steps of [`tick_ns`].
+    pub fn start_ns(&self) -> Option<u64> {
+        self.field(22)?.checked_mul(tick_ns())
+    }
+}
+
+/// A clock tick, in nanoseconds: what /proc counts times in.
+pub fn tick_ns() -> u64 {
+    1_000_000_000 / rustix::param::clock_ticks_per_second().max(1)
+}
+
+/// A process.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Its name.
+    pub name: String,
+    /// When it started, CLOCK_BOOTTIME nanoseconds.
+    pub start_ns: u64,
+    /// The process that started it.
+    pub parent: u32,
+    /// The number of its user (not of the one that it acts as).
+    pub user: u32,
+    /// The path of its program as iowhy would open it; `None` for kernel threads.
+    pub executable: Option<String>,
+}
+
+impl Identity {
+    /// Reads it; `None` where there is no such process any more.
+    pub fn of(pid: u32) -> Option<Identity> {
+        let stat = Stat::of(pid)?;
+        let status = read_text(format!("/proc/{pid}/status"))?;
+        // The kernel knows the path: nothing is looked up.
+        let program = fs::read_link(format!("/proc/{pid}/exe")).ok();
+        let program = program.map(|path| path.to_string_lossy().into_owned());
+        Some(Identity {
+            start_ns: stat.start_ns()?,
+            parent: stat.field(4)? as u32,
+            name: stat.name,
+            user: user_of(&status)?,
+            executable: program
+                .map(|path| path.strip_suffix(" (deleted)").unwrap_or(&path).to_owned()),
+        })
+    }
+}
+
+/// `Uid:`, of which the first is the real one.
+fn user_of(status: &str) -> Option<u32> {
+    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_known() {
+        let own = Identity::of(std::process::id()).unwrap();
+        let program = std::env::current_exe().unwrap();
+        assert_eq!(own.executable.as_deref(), program.to_str());
+        assert_eq!(own.parent, std::os::unix::process::parent_id());
+        assert!(!own.name.is_empty() && own.start_ns > 0, "{own:?}");
+        assert_eq!(own.user, rustix::process::getuid().as_raw());
+    }
+
+    #[test]
+    fn a_name_may_hold_anything() {
+        let stat = Stat::parse("7 (a) b (c)) S 4 7 7 0 -1 0 0 0 9").unwrap();
+        assert_eq!((stat.name.as_str(), stat.field(4), stat.field(8)), ("a) b (c)", Some(4), Some(0)));
+        assert_eq!((stat.field(12), stat.field(22), stat.field(2)), (Some(9), None, None));
+    }
+
+    #[test]
+    fn the_user_is_the_real_one() {
+        assert_eq!(user_of("Name:\tx\nUid:\t65534\t0\t0\t0\n"), Some(65534));
+        assert_eq!(user_of("Name:\tx\n"), None);
+    }
+}
