@@ -178,6 +178,7 @@ impl Live {
         self.environment.losses = self.losses();
         self.decoder.losses(names, &mut self.environment.losses);
         self.reader.losses(&mut self.environment.losses);
+        self.environment.cgroups = self.decoder.cgroups.limits();
         self.environment.cost.cpu_ns = self.cpu_ns();
     }
 
@@ -256,6 +257,7 @@ impl Live {
             sampler.look(end_ns, &open, batch, names);
             sampler.look_at_page_cache(end_ns, &self.session, batch, names);
         }
+        self.environment.cgroups = self.decoder.cgroups.limits_at_end();
         let (place, meaning) = END_NOT_SEEN;
         self.environment.losses.add(place, unseen, meaning, true);
         self.decoder.losses(names, &mut self.environment.losses);

@@ -1,11 +1,16 @@
-//! The cgroups that requests and tasks are charged to.
+//! The cgroups that requests and tasks are charged to, and what limits them.
 
 use super::{path_of, split_names};
-use crate::host::cgroup::container_of;
+use crate::host::cgroup::{Roots, container_of};
 use crate::wire;
-use iowhy_core::model::{Name, Names};
+use iowhy_core::model::{Name, Names, cgroup};
 use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+use std::path::Path;
 use zerocopy::FromBytes;
+
+/// Cgroups whose limits are read: of more, nothing is said of those that come later.
+const MOST_LIMITED: usize = 512;
 
 /// A cgroup's path, and the container or unit behind it.
 #[derive(Clone, Copy, Debug)]
@@ -20,9 +25,17 @@ pub struct Cgroup {
 #[derive(Debug, Default)]
 pub struct Cgroups {
     known: FxHashMap<u64, Cgroup>,
+    roots: Roots,
+    /// By path.
+    limits: BTreeMap<String, cgroup::Cgroup>,
 }
 
 impl Cgroups {
+    /// None so far; limits are read below `roots`.
+    pub fn new(roots: Roots) -> Cgroups {
+        Cgroups { roots, ..Cgroups::default() }
+    }
+
     /// Adds a `wire_cgroup`.
     pub fn add(&mut self, bytes: &[u8], names: &mut Names) -> Option<()> {
         const HEAD: usize = std::mem::offset_of!(wire::wire_cgroup, names);
@@ -30,9 +43,36 @@ impl Cgroups {
         let id = head.get(std::mem::offset_of!(wire::wire_cgroup, id)..)?;
         let (id, _) = u64::read_from_prefix(id).ok()?;
         let path = path_of(&counts, text);
+        self.read_limits(&path);
         let container = container_of(&path).map(|container| names.intern(&container));
         self.known.insert(id, Cgroup { path: names.intern(&path), container });
         Some(())
+    }
+
+    /// Notes what limits a cgroup: its own limits, and those of all above it.
+    fn read_limits(&mut self, path: &str) {
+        for own in Path::new(path).ancestors() {
+            let own = own.to_string_lossy();
+            if self.limits.len() >= MOST_LIMITED || self.limits.contains_key(&*own) {
+                return;
+            }
+            let settings_start = self.roots.limits(&own);
+            let known = cgroup::Cgroup { path: own.to_string(), settings_start, ..Default::default() };
+            self.limits.insert(own.into_owned(), known);
+        }
+    }
+
+    /// The limits of those that can have any.
+    pub fn limits(&self) -> Vec<cgroup::Cgroup> {
+        self.limits.values().filter(|it| !it.settings_start.is_empty()).cloned().collect()
+    }
+
+    /// The same with what they are now, which is the end of the watch.
+    pub fn limits_at_end(&mut self) -> Vec<cgroup::Cgroup> {
+        for limited in self.limits.values_mut() {
+            limited.settings_end = self.roots.limits(&limited.path);
+        }
+        self.limits()
     }
 
     /// The cgroup with that number.

@@ -31,6 +31,7 @@ pub mod undecided;
 pub mod uses;
 pub mod waits;
 
+use crate::host::cgroup::Roots;
 use crate::host::devices::{DeviceNames, uppers};
 use crate::host::mounts::Mounts;
 use crate::kernel::Facts;
@@ -63,7 +64,8 @@ pub struct Decoder {
     operations: Operations,
     files: Files,
     tasks: Tasks,
-    cgroups: Cgroups,
+    /// Cgroups, and what limits them.
+    pub cgroups: Cgroups,
     stacks: Stacks,
     owners: FxHashMap<u64, Vec<wire::wire_owners>>,
     ids: request::Ids,
@@ -103,7 +105,7 @@ impl Decoder {
             operations: Operations::new(&facts.operations),
             files: Files::default(),
             tasks: Tasks::new(arguments.then(|| reader.clone())),
-            cgroups: Cgroups::default(),
+            cgroups: Cgroups::new(Roots::find()),
             stacks: Stacks::new(reader.clone()),
             owners: FxHashMap::default(),
             ids: request::Ids::default(),

@@ -2,6 +2,7 @@
 //! memory controllers, with the cgroups below each.
 
 use super::{Out, number_of, pressure};
+use crate::host::cgroup::Roots;
 use crate::host::{own, read_text};
 use iowhy_core::model::{Metric, Name};
 use std::path::{Path, PathBuf};
@@ -38,11 +39,7 @@ const MEMORY: [(&str, &str, Metric, u64); 9] = [
 /// Where the cgroups are.
 #[derive(Debug, Default)]
 pub(super) struct Cgroups {
-    /// v2's root, if it has controllers.
-    unified: Option<PathBuf>,
-    /// v1's root of blkio and of memory.
-    blkio: Option<PathBuf>,
-    memory: Option<PathBuf>,
+    roots: Roots,
     /// Their paths below the root.
     paths: Vec<PathBuf>,
     looks: u64,
@@ -52,29 +49,7 @@ pub(super) struct Cgroups {
 impl Cgroups {
     /// Finds the controllers' roots.
     pub fn find() -> Cgroups {
-        let text = read_text("/proc/self/mounts").unwrap_or_default();
-        let mut cgroups = Cgroups::default();
-        for line in text.lines() {
-            let mut words = line.split(' ').skip(1);
-            let (Some(path), Some(kind), Some(options)) =
-                (words.next(), words.next(), words.next())
-            else {
-                continue;
-            };
-            let path = PathBuf::from(path);
-            let has = |controller: &str| options.split(',').any(|option| option == controller);
-            match kind {
-                "cgroup2" => {
-                    let text = read_text(path.join("cgroup.controllers")).unwrap_or_default();
-                    let is_used = text.split(' ').any(|it| it == "io" || it == "memory");
-                    cgroups.unified = is_used.then_some(path).or(cgroups.unified);
-                }
-                "cgroup" if has("blkio") => cgroups.blkio = Some(path),
-                "cgroup" if has("memory") => cgroups.memory = Some(path),
-                _ => {}
-            }
-        }
-        cgroups
+        Cgroups { roots: Roots::find(), ..Cgroups::default() }
     }
 
     pub fn look(&mut self, out: &mut Out<'_>) {
@@ -98,7 +73,7 @@ impl Cgroups {
     }
 
     fn find_paths(&mut self) {
-        let roots = [&self.unified, &self.blkio, &self.memory];
+        let roots = [&self.roots.unified, &self.roots.blkio, &self.roots.memory];
         let mut paths: Vec<PathBuf> = Vec::new();
         for root in roots.into_iter().flatten() {
             let mut folders = vec![root.clone()];
@@ -121,7 +96,7 @@ impl Cgroups {
         let Some(path) = self.paths.get(index) else { return };
         let below = path.strip_prefix("/").unwrap_or(path);
         let subject = out.names.intern(&path.to_string_lossy());
-        if let Some(root) = &self.unified {
+        if let Some(root) = &self.roots.unified {
             let folder = root.join(below);
             read_text(folder.join("io.stat"))
                 .into_iter()
@@ -129,10 +104,10 @@ impl Cgroups {
             memory(&folder, subject, out, |line| line.0);
             pressures(&folder, subject, out);
         }
-        if let Some(root) = &self.blkio {
+        if let Some(root) = &self.roots.blkio {
             legacy_io(&root.join(below), subject, out);
         }
-        if let Some(root) = &self.memory {
+        if let Some(root) = &self.roots.memory {
             memory(&root.join(below), subject, out, |line| line.1);
         }
     }

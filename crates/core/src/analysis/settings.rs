@@ -1,4 +1,4 @@
-//! Settings that were not the same at both ends of the watch.
+//! Settings and limits that were not the same at both ends of the watch.
 
 use super::summary::ChangedSetting;
 use crate::model::Environment;
@@ -7,12 +7,17 @@ use std::collections::BTreeMap;
 
 type Settings = BTreeMap<String, String>;
 
-/// The machine's changed settings, then each device's.
+/// The machine's changed settings, then each device's and each cgroup's.
 pub(super) fn changed(environment: &Environment) -> Vec<ChangedSetting> {
     let mut all = differences(None, &environment.settings_start, &environment.settings_end);
     for device in &environment.devices {
         let name = Some(device.name.as_str());
         all.extend(differences(name, &device.settings_start, &device.settings_end));
+    }
+    for cgroup in &environment.cgroups {
+        let own = differences(None, &cgroup.settings_start, &cgroup.settings_end);
+        let name = |setting: String| format!("{setting} of cgroup {}", cgroup.path);
+        all.extend(own.into_iter().map(|it| ChangedSetting { setting: name(it.setting), ..it }));
     }
     all
 }

@@ -5,6 +5,7 @@ use super::{Compared, Pair};
 use crate::analysis::Summary;
 use crate::analysis::summary::DeviceSummary;
 use crate::diagnosis::words;
+use crate::model::cgroup::{Cgroup, IoLimit};
 use crate::model::environment::Mount;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,6 +41,11 @@ const EFFECTS: &[(&str, &[&str])] = &[
     ("vm/vfs_cache_pressure", &["reclaim", "fs_lock"]),
     ("vm/page-cluster", &["swap"]),
     ("vm/laptop_mode", &["dirty_throttle", "fsync"]),
+    ("CPU limit of *", &["run_queue"]),
+    // A bio is held back before it is queued; those that wait for it wait where it is asked for.
+    ("I/O limit of *", &["cgroup_throttle", "dirty_throttle", "journal_commit", "fsync", "page_lock"]),
+    // Of a device that is not compared: what is compared may stand on it.
+    ("limit on *", &["cgroup_throttle", "dirty_throttle", "journal_commit", "fsync", "page_lock", "d2c"]),
     ("memory", &["reclaim", "swap", "page_read", "page_fault", "dirty_throttle"]),
     ("CPUs", &["run_queue"]),
 ];
@@ -73,7 +79,67 @@ pub(super) fn differences(compared: &Compared<'_>) -> Vec<Difference> {
         device(pair, &mut found);
         mounts(pair, [a, b], &mut found);
     }
+    cgroups(&compared.pairs, [a, b], &mut found);
     found.all
+}
+
+/// Limits of the cgroups of each path; nothing where a side did not read any.
+fn cgroups(pairs: &[Pair<'_>], sides: [&Summary; 2], found: &mut Found) {
+    let both = sides.map(|side| &side.environment.cgroups);
+    if both.iter().any(|it| it.is_empty()) {
+        return;
+    }
+    let is_paired =
+        |name: &str| pairs.iter().any(|pair| pair.devices.iter().any(|it| it.device == name));
+    let paths: BTreeSet<&String> = both.iter().flat_map(|it| it.iter()).map(|it| &it.path).collect();
+    for path in paths {
+        let own = both.map(|it| it.iter().find(|cgroup| cgroup.path == *path));
+        let cpus = |cpus: f64| format!("{} CPUs", words::number(cpus));
+        let name = format!("CPU limit of cgroup {path}");
+        found.note(None, &name, own.map(|it| it.and_then(Cgroup::cpus).map(cpus)));
+        let limits = own.map(|it| it.map(Cgroup::io_limits).unwrap_or_default());
+        for pair in pairs {
+            let of = |at: usize| {
+                let device = pair.devices[at];
+                limits[at].get(&(device.major, device.minor)).map(limit)
+            };
+            found.note(Some(pair), &format!("I/O limit of cgroup {path}"), [0, 1].map(of));
+        }
+        let rest = [0, 1].map(|at| -> BTreeMap<String, String> {
+            let named = |(number, own): (&(u32, u32), &IoLimit)| {
+                Some((name_of(sides[at], *number), limit(own))).filter(|it| !is_paired(&it.0))
+            };
+            limits[at].iter().filter_map(named).collect()
+        });
+        let devices: BTreeSet<&String> = rest.iter().flat_map(|it| it.keys()).collect();
+        for device in devices {
+            let name = format!("limit on {device} of cgroup {path}");
+            found.note(None, &name, [0, 1].map(|at| rest[at].get(device).cloned()));
+        }
+    }
+}
+
+fn name_of(summary: &Summary, (major, minor): (u32, u32)) -> String {
+    let mut devices = summary.environment.devices.iter();
+    let known = devices.find(|device| (device.major, device.minor) == (major, minor));
+    known.map_or_else(|| format!("{major}:{minor}"), |device| device.name.clone())
+}
+
+/// `read 1.00 MiB/s, 400 writes/s`.
+fn limit(limit: &IoLimit) -> String {
+    let bytes = |word: &str, value: Option<u64>| {
+        value.map(|value| format!("{word} {}/s", words::bytes(value as f64)))
+    };
+    let calls = |word: &str, value: Option<u64>| {
+        value.map(|value| format!("{} {word}/s", words::count(value)))
+    };
+    let all = [
+        bytes("read", limit.read_bytes),
+        bytes("write", limit.write_bytes),
+        calls("reads", limit.reads),
+        calls("writes", limit.writes),
+    ];
+    all.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 #[derive(Default)]

@@ -3,6 +3,7 @@
 use super::*;
 use crate::diagnosis::diagnose;
 use crate::model::WaitClass;
+use crate::model::cgroup::Cgroup;
 use crate::model::environment::Device;
 use crate::script::Script;
 
@@ -242,4 +243,52 @@ fn a_stall_is_no_equal_time() {
         "{}",
         found.sentence
     );
+}
+
+fn limited(path: &str, settings: &[(&str, &str)]) -> Cgroup {
+    let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    Cgroup { path: path.to_owned(), settings_start: settings.collect(), ..Cgroup::default() }
+}
+
+#[test]
+fn a_limit_of_a_cgroup_stands_beside_its_waits() {
+    let (mut a, mut b) = (script("[none]"), script("[none]"));
+    reads(&mut a, "sda", 4000, 4096, (0, US, 2 * MS));
+    reads(&mut b, "sda", 400, 4096, (0, US, 2 * MS));
+    a.wait((7, "db"), WaitClass::Device, 8_000 * MS, 8_000 * MS, 0);
+    b.wait((7, "db"), WaitClass::CgroupThrottle, 9_000 * MS, 800 * MS, 0);
+    // The one in the words of v1, the other in those of v2.
+    a.environment.cgroups = vec![
+        limited("/", &[("cpu.cfs_quota_us", "-1"), ("cpu.cfs_period_us", "100000")]),
+        limited("/db", &[("blkio.throttle.read_iops_device", ""), ("cpu.cfs_quota_us", "-1")]),
+    ];
+    b.environment.cgroups = vec![limited(
+        "/db",
+        &[
+            ("io.max", "8:0 rbps=max wbps=max riops=40 wiops=max; 8:16 rbps=max wbps=1048576 riops=max wiops=max"),
+            ("cpu.max", "150000 100000"),
+        ],
+    )];
+    let found = compared(&a, &b, &[]);
+    let listed: Vec<(&str, Option<&str>, bool)> = found
+        .environment
+        .iter()
+        .map(|it| (it.name.as_str(), it.values[1].as_deref(), it.explains))
+        .collect();
+    assert_eq!(
+        listed,
+        [
+            ("I/O limit of cgroup /db", Some("40 reads/s"), true),
+            ("limit on 8:16 of cgroup /db", Some("write 1.00 MiB/s"), true),
+            ("CPU limit of cgroup /db", Some("1.50 CPUs"), false),
+        ]
+    );
+    assert!(
+        found.sentence.contains("I/O limit of cgroup /db 40 reads/s against none"),
+        "{}",
+        found.sentence
+    );
+    // Who did not look has no limits to differ in.
+    a.environment.cgroups.clear();
+    assert!(compared(&a, &b, &[]).environment.is_empty());
 }

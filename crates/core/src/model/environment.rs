@@ -1,6 +1,7 @@
 //! What is true of the whole watch: host, kernel, clock, devices, mounts, settings. It is
 //! `recording.json`.
 
+use super::cgroup::Cgroup;
 use super::loss::Losses;
 use std::collections::BTreeMap;
 
@@ -81,6 +82,8 @@ object! {
         pub devices: Vec<Device>,
         /// The mounted file systems that have a block device or hold one's files.
         pub mounts: Vec<Mount>,
+        /// The cgroups that were seen, and those above them, as far as they can have limits on I/O or CPUs.
+        pub cgroups: Vec<Cgroup>,
         /// Settings of the machine when the watch began, by their path under /proc/sys.
         pub settings_start: BTreeMap<String, String>,
         /// The same when it ended.

@@ -4,6 +4,7 @@
 //! What does not belong here: where the values come from, and what they mean together.
 
 pub mod block;
+pub mod cgroup;
 pub mod environment;
 pub mod event;
 pub mod file;

@@ -4,6 +4,7 @@
 
 use super::tables::{TABLES, TableInfo};
 use crate::model::Metric;
+use crate::model::cgroup::Cgroup;
 use crate::model::environment::{Cost, Device, Environment, FORMAT, Field, Mount};
 use crate::model::loss::{Loss, Losses};
 use crate::model::metric::Shape;
@@ -19,6 +20,7 @@ pub fn reference() -> String {
         ("The recording", Environment::FIELDS),
         ("`Device`", Device::FIELDS),
         ("`Mount`", Mount::FIELDS),
+        ("`Cgroup`", Cgroup::FIELDS),
         ("`Losses`", Losses::FIELDS),
         ("`Loss`", Loss::FIELDS),
         ("`Cost`", Cost::FIELDS),

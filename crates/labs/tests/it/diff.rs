@@ -1,6 +1,7 @@
 //! `iowhy diff` of two watches of the same load on one device: with and without a limit below it, and
 //! under another scheduler.
 
+use crate::recording::Recording;
 use crate::support::{finish, iowhy, said, trial, watch};
 use iowhy_labs::Result;
 use iowhy_labs::devices::{Backing, BlockDevice, Cgroup, FileSystem, Kind, Limit, LoopDevice};
@@ -17,6 +18,7 @@ pub fn tests() -> Vec<Trial> {
     vec![
         trial("diff::a_limit_below_the_device", limited),
         trial("diff::another_scheduler_is_listed", another_scheduler),
+        trial("diff::a_limit_of_a_cgroup_is_listed", limit_of_a_cgroup),
     ]
 }
 
@@ -61,6 +63,36 @@ fn limited() -> Result<()> {
     assert!(sentence.contains("more in D2C for each read of"), "{sentence}");
     // A recording does not differ from itself.
     assert_eq!(compared(&slow, &slow)?["verdict"], "same");
+    Ok(())
+}
+
+/// The same reads in a cgroup, without and with a limit on their device.
+fn limit_of_a_cgroup() -> Result<()> {
+    let scratch = Scratch::new()?;
+    let device = LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?;
+    let cgroup = Cgroup::block(&scratch)?;
+    let job = Job::new(device.path(), Engine::Psync, Access::RandomRead, 4096).direct().timed(3);
+    let command = job.with("rate_iops", "500").command(&scratch.fresh("fio.json"))?;
+    let (free, limited) = (scratch.fresh("free"), scratch.fresh("limited"));
+    watch(&device, &free, &cgroup.inside(&command))?;
+    cgroup.limit(&device, Limit::ReadIops(100))?;
+    watch(&device, &limited, &cgroup.inside(&command))?;
+    let recording = Recording::open(&limited)?;
+    let path = cgroup.name();
+    let own = recording.environment.cgroups.iter().find(|it| it.path == path);
+    let own = own.expect("the cgroup of fio is there");
+    let limits = own.io_limits();
+    let reads = limits.values().map(|limit| (limit.reads, limit.writes)).collect::<Vec<_>>();
+    assert_eq!(reads, [(Some(100), None)], "{own:?}");
+    assert_eq!(own.settings_start, own.settings_end);
+    let found = compared(&free, &limited)?;
+    let listed = found["environment"].as_array().expect("a list of differences");
+    let limit = listed.iter().find(|it| it["name"] == format!("I/O limit of cgroup {path}"));
+    let limit = limit.expect("the limit is listed");
+    assert_eq!(limit["values"], serde_json::json!([null, "100 reads/s"]), "{found:#}");
+    assert_eq!(limit["devices"], serde_json::json!([device.name(), device.name()]));
+    let explains = limit["can_explain"].as_array().expect("what it can explain");
+    assert!(explains.contains(&Value::from("cgroup_throttle")), "{limit:#}");
     Ok(())
 }
 

@@ -1,0 +1,141 @@
+//! The limits of a cgroup, as `recording.json` holds them and as numbers.
+//!
+//! What does not belong here: which files hold them (crate `iowhy-capture`).
+
+use super::environment::object;
+use std::collections::BTreeMap;
+
+object! {
+    /// The limits of a cgroup.
+    pub struct Cgroup {
+        /// Its path, as in the column `cgroup`.
+        pub path: String,
+        /// What its files held when it was first seen, by their names, with `; ` between lines: `io.max`, `cpu.max` (v2); `blkio.throttle.*`, `cpu.cfs_*` (v1: where controllers have hierarchies of their own, the cpu controller's cgroup of the same path). Devices are `major:minor`.
+        pub settings_start: BTreeMap<String, String>,
+        /// The same when the watch ended; empty where it was gone.
+        pub settings_end: BTreeMap<String, String>,
+    }
+}
+
+/// What a cgroup may do to one device in a second; `None` where there is no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IoLimit {
+    /// Bytes read.
+    pub read_bytes: Option<u64>,
+    /// Bytes written.
+    pub write_bytes: Option<u64>,
+    /// Reads.
+    pub reads: Option<u64>,
+    /// Writes.
+    pub writes: Option<u64>,
+}
+
+impl IoLimit {
+    /// The place of a limit, by its key in v2's io.max.
+    fn place(&mut self, key: &str) -> Option<&mut Option<u64>> {
+        match key {
+            "rbps" => Some(&mut self.read_bytes),
+            "wbps" => Some(&mut self.write_bytes),
+            "riops" => Some(&mut self.reads),
+            "wiops" => Some(&mut self.writes),
+            _ => None,
+        }
+    }
+}
+
+/// v1's files, and what v2 calls their limits.
+const LEGACY: [(&str, &str); 4] = [
+    ("blkio.throttle.read_bps_device", "rbps"),
+    ("blkio.throttle.write_bps_device", "wbps"),
+    ("blkio.throttle.read_iops_device", "riops"),
+    ("blkio.throttle.write_iops_device", "wiops"),
+];
+
+impl Cgroup {
+    /// The limits on I/O when it was first seen, by the device's major and minor number.
+    pub fn io_limits(&self) -> BTreeMap<(u32, u32), IoLimit> {
+        let mut limits: BTreeMap<(u32, u32), IoLimit> = BTreeMap::new();
+        let mut note = |device: Option<(u32, u32)>, key: &str, value: &str| {
+            // `max` is no limit.
+            let (Some(device), Ok(value)) = (device, value.parse()) else { return };
+            let mut own = limits.get(&device).copied().unwrap_or_default();
+            if let Some(place) = own.place(key) {
+                *place = Some(value);
+                limits.insert(device, own);
+            }
+        };
+        for line in self.lines("io.max") {
+            let mut words = line.split_whitespace();
+            let device = words.next().and_then(number);
+            for (key, value) in words.filter_map(|word| word.split_once('=')) {
+                note(device, key, value);
+            }
+        }
+        for (file, key) in LEGACY {
+            for (device, value) in self.lines(file).filter_map(|line| line.split_once(' ')) {
+                note(number(device), key, value.trim());
+            }
+        }
+        limits
+    }
+
+    /// How many CPUs its processes may use together when it was first seen; `None` without a limit.
+    pub fn cpus(&self) -> Option<f64> {
+        let of = |name: &str| self.settings_start.get(name).map(String::as_str);
+        let (quota, period) = match of("cpu.max") {
+            Some(both) => both.split_once(' ')?,
+            None => (of("cpu.cfs_quota_us")?, of("cpu.cfs_period_us")?),
+        };
+        // `max` and -1 are no limit.
+        let (quota, period): (u64, u64) = (quota.parse().ok()?, period.trim().parse().ok()?);
+        (period > 0).then(|| quota as f64 / period as f64)
+    }
+
+    fn lines(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.settings_start.get(name).into_iter().flat_map(|text| text.split(';')).map(str::trim)
+    }
+}
+
+/// `8:16`.
+fn number(text: &str) -> Option<(u32, u32)> {
+    let (major, minor) = text.split_once(':')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cgroup(settings: &[(&str, &str)]) -> Cgroup {
+        let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        Cgroup { settings_start: settings.collect(), ..Cgroup::default() }
+    }
+
+    #[test]
+    fn both_versions_say_the_same() {
+        let io = "7:0 rbps=1048576 wbps=max riops=400 wiops=max; 8:16 rbps=max wbps=9 riops=max wiops=max";
+        let unified = cgroup(&[("io.max", io), ("cpu.max", "20000 100000")]);
+        let legacy = cgroup(&[
+            ("blkio.throttle.read_bps_device", "7:0 1048576"),
+            ("blkio.throttle.read_iops_device", "7:0 400"),
+            ("blkio.throttle.write_bps_device", "8:16 9"),
+            ("blkio.throttle.write_iops_device", ""),
+            ("cpu.cfs_quota_us", "20000"),
+            ("cpu.cfs_period_us", "100000"),
+        ]);
+        let first = IoLimit { read_bytes: Some(1 << 20), reads: Some(400), ..IoLimit::default() };
+        let second = IoLimit { write_bytes: Some(9), ..IoLimit::default() };
+        let limits = BTreeMap::from([((7, 0), first), ((8, 16), second)]);
+        assert_eq!((unified.io_limits(), legacy.io_limits()), (limits.clone(), limits));
+        assert_eq!((unified.cpus(), legacy.cpus()), (Some(0.2), Some(0.2)));
+    }
+
+    #[test]
+    fn no_limit_is_none() {
+        let unified = cgroup(&[("io.max", ""), ("cpu.max", "max 100000")]);
+        let legacy = cgroup(&[("cpu.cfs_quota_us", "-1"), ("cpu.cfs_period_us", "100000")]);
+        for cgroup in [unified, legacy, Cgroup::default()] {
+            assert_eq!((cgroup.io_limits().len(), cgroup.cpus()), (0, None), "{cgroup:?}");
+        }
+    }
+}
