@@ -80,6 +80,8 @@ pub struct Holding {
     pub processes: u64,
     /// Those of them that this user may not look into.
     pub refused_processes: u64,
+    /// Those of them that could not be looked into in time.
+    pub unanswered_processes: u64,
     /// Held files beyond those that are kept.
     pub left_out: u64,
 }
@@ -201,6 +203,14 @@ fn sentences(holding: &Holding) -> Vec<String> {
             human::plural(holding.processes, "process"),
         ));
     }
+    if holding.unanswered_processes > 0 {
+        sentences.push(format!(
+            "Not seen: what {} of {} hold: a file system did not answer in time, or their memory was \
+             locked.",
+            human::count(holding.unanswered_processes),
+            human::plural(holding.processes, "process"),
+        ));
+    }
     sentences
 }
 
@@ -238,6 +248,7 @@ mod tests {
             deleted_bytes: 3 << 30,
             processes: 12,
             refused_processes: 2,
+            unanswered_processes: 3,
             left_out: 0,
         };
         let text = render(&holding, &Style::plain(80));
@@ -245,6 +256,7 @@ mod tests {
         assert!(text.contains("l\\x1bg") && text.contains("app.log (deleted)"), "{text}");
         assert!(text.contains(": 1; they still take 3.00 GiB."), "{text}");
         assert!(text.contains("2 of 12 processes"), "{text}");
+        assert!(text.contains("3 of 12 processes hold: a file system did not answer"), "{text}");
         assert!(!json(&holding).contains('\u{1b}'));
         let headings = |width: usize| {
             let text = render(&holding, &Style::plain(width));

@@ -7,6 +7,7 @@ use crate::sources;
 use crate::watching::{Sink, Until, watch};
 use iowhy_capture::host::held::{self, Held, Hold, Kind, Mode};
 use iowhy_capture::live::Options;
+use iowhy_capture::reader::Reader;
 use iowhy_core::model::{Filter, Name, Names};
 use iowhy_core::source::{Batch, Source};
 use iowhy_views::held::{HeldRow, Holding, json, render};
@@ -118,7 +119,7 @@ fn held(args: &Opens) -> Result<(), Failure> {
         };
         args.processes.is_empty() || args.processes.iter().any(is)
     };
-    let mut found = held::read(is_wanted, &args.files);
+    let mut found = held::read(&Reader::default(), is_wanted, &args.files);
     found.held.sort_by_key(|held| {
         let (deleted, size) = (held.deleted, held.taken.filter(|_| held.deleted));
         (deleted, deleted && !held.in_memory, size, held.pid, held.hold)
@@ -130,6 +131,7 @@ fn held(args: &Opens) -> Result<(), Failure> {
         deleted_bytes,
         processes: found.processes,
         refused_processes: found.refused,
+        unanswered_processes: found.unanswered,
         left_out: found.left_out,
     };
     if args.json {

@@ -6,8 +6,10 @@
 use super::mounts::Mounts;
 use super::read_text;
 use super::users::Users;
+use crate::reader::Reader;
 use rustc_hash::FxHashSet;
 use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, statx};
+use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
@@ -25,7 +27,7 @@ const IN_MEMORY: [&str; 4] = ["tmpfs", "ramfs", "devtmpfs", "hugetlbfs"];
 const NEVER_MOUNTED: [&str; 5] = ["/memfd:", "/SYSV", "/dev/zero", "/anon_hugepage", "/["];
 
 /// How a process holds a file.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub enum Hold {
     /// It is its working directory.
     Directory,
@@ -38,7 +40,7 @@ pub enum Hold {
 }
 
 /// For what a descriptor was opened.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Mode {
     /// To read.
     Read,
@@ -49,7 +51,7 @@ pub enum Mode {
 }
 
 /// What a file is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Kind {
     /// A regular file.
     Regular,
@@ -60,7 +62,7 @@ pub enum Kind {
 }
 
 /// A file that a process holds.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Held {
     /// The process.
     pub pid: u32,
@@ -95,7 +97,7 @@ pub struct Held {
 }
 
 /// What is held, and what could not be seen.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, Default, Debug, Serialize, Deserialize)]
 pub struct Found {
     /// Files that are held.
     pub held: Vec<Held>,
@@ -103,11 +105,22 @@ pub struct Found {
     pub processes: u64,
     /// Those of them that this user may not look into.
     pub refused: u64,
+    /// Those that could not be looked into in time: a file system does not answer, or memory is locked.
+    pub unanswered: u64,
     /// Files beyond those that are kept.
     pub left_out: u64,
 }
 
 impl Found {
+    /// Adds what one process holds.
+    fn add(&mut self, mut own: Found) {
+        let room = MOST_ROWS.saturating_sub(self.held.len());
+        self.left_out += own.left_out + own.held.len().saturating_sub(room) as u64;
+        own.held.truncate(room);
+        self.held.append(&mut own.held);
+        self.refused += own.refused;
+    }
+
     /// How many files without a name are held, and what they take of devices, bytes. Each counts once,
     /// however many hold it.
     pub fn nameless(&self) -> (u64, u64) {
@@ -119,15 +132,14 @@ impl Found {
     }
 }
 
-/// Looks at every process that `wanted` names by number and name, and keeps the files whose path begins
-/// with one of `prefixes`; all without any.
-pub fn read(wanted: impl Fn(u32, &str) -> bool, prefixes: &[String]) -> Found {
-    let mut look = Look {
-        mounts: Mounts::read(),
-        users: Users::read(),
-        own: namespace("1"),
-        found: Found::default(),
-    };
+/// Has `reader` look at every process that `wanted` names by number and name, and keep the files whose
+/// path begins with one of `prefixes`; all without any.
+pub fn read(
+    reader: &Reader,
+    wanted: impl Fn(u32, &str) -> bool,
+    prefixes: &[String],
+) -> Found {
+    let mut found = Found::default();
     let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<u32>().ok();
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let mut pids: Vec<u32> = entries.filter_map(number).collect();
@@ -135,11 +147,16 @@ pub fn read(wanted: impl Fn(u32, &str) -> bool, prefixes: &[String]) -> Found {
     for pid in pids {
         // Who ends meanwhile holds nothing any more.
         let Some(process) = read_text(format!("/proc/{pid}/comm")) else { continue };
-        if wanted(pid, &process) {
-            look.process(pid, &process, prefixes);
+        if !wanted(pid, &process) {
+            continue;
+        }
+        found.processes += 1;
+        match reader.held(pid, prefixes) {
+            Ok(own) => found.add(own),
+            Err(_) => found.unanswered += 1,
         }
     }
-    look.found
+    found
 }
 
 fn namespace(pid: &str) -> Option<PathBuf> {
@@ -147,26 +164,35 @@ fn namespace(pid: &str) -> Option<PathBuf> {
     of(pid).or_else(|| of("self"))
 }
 
-struct Look {
+/// Looks at processes, one at a time. It may never answer: the name of a file is looked up where it
+/// lies.
+pub(crate) struct Look {
     mounts: Mounts,
     users: Users,
     /// The mount namespace from which paths are seen.
     own: Option<PathBuf>,
-    found: Found,
+}
+
+impl Default for Look {
+    fn default() -> Look {
+        Look { mounts: Mounts::read(), users: Users::read(), own: namespace("1") }
+    }
 }
 
 impl Look {
-    fn process(&mut self, pid: u32, process: &str, prefixes: &[String]) {
-        self.found.processes += 1;
+    /// What a process holds.
+    pub fn process(&self, pid: u32, prefixes: &[String]) -> Found {
+        let mut found = Found::default();
         let folder = PathBuf::from(format!("/proc/{pid}"));
+        let Some(process) = read_text(folder.join("comm")) else { return found };
         // To list descriptors is allowed more often than to follow them.
         let looked =
             fs::read_link(folder.join("cwd")).and_then(|_| fs::read_dir(folder.join("fd")));
         let descriptors = match looked {
             Ok(entries) => entries,
             Err(error) => {
-                self.found.refused += u64::from(error.kind() == ErrorKind::PermissionDenied);
-                return;
+                found.refused = u64::from(error.kind() == ErrorKind::PermissionDenied);
+                return found;
             }
         };
         // Only another namespace has other paths.
@@ -186,16 +212,17 @@ impl Look {
         held.extend(mapped(&folder, &held));
         let user = fs::metadata(&folder).map(|it| self.users.name(it.uid())).unwrap_or_default();
         for mut file in held {
-            (file.pid, file.process, file.user) = (pid, process.to_owned(), user.clone());
+            (file.pid, file.process, file.user) = (pid, process.clone(), user.clone());
             self.place(&mut file, mounts.as_ref());
             if !prefixes.is_empty() && !prefixes.iter().any(|it| file.path.starts_with(it)) {
                 continue;
             }
-            match self.found.held.len() < MOST_ROWS {
-                true => self.found.held.push(file),
-                false => self.found.left_out += 1,
+            match found.held.len() < MOST_ROWS {
+                true => found.held.push(file),
+                false => found.left_out += 1,
             }
         }
+        found
     }
 
     /// Fills in where the file is: its path for all, and whether that is memory.
@@ -363,7 +390,7 @@ mod tests {
         fs::remove_file(folder.join("gone")).expect("no name any more");
         let prefix = fs::canonicalize(&folder).expect("its path").to_string_lossy().into_owned();
         let own = std::process::id();
-        let found = read(|pid, _| pid == own, &[format!("{prefix}/")]);
+        let found = Look::default().process(own, &[format!("{prefix}/")]);
         fs::remove_dir_all(&folder).expect("nothing is left");
         let by = |name: &str| {
             let path = format!("{prefix}/{name}");
@@ -376,6 +403,9 @@ mod tests {
         assert_eq!(by("kept"), (false, false));
         assert_eq!(by("called (deleted)"), (false, false));
         assert_eq!(by("gone"), (true, true));
-        assert_eq!((found.held.len(), found.processes, found.refused), (3, 1, 0));
+        assert_eq!((found.held.len(), found.refused), (3, 0));
+        let mut all = Found { processes: 1, ..Found::default() };
+        all.add(found);
+        assert_eq!((all.held.len(), all.nameless().0, all.processes), (3, u64::from(!all.held[0].in_memory), 1));
     }
 }

@@ -1,5 +1,5 @@
-//! Reads of what may never answer: other processes' memory, their programs' files, and whatever their
-//! own view of the file system has under `/tmp`. On a sick disk such a read waits for just that disk, or
+//! Reads of what may never answer: other processes' memory, their programs' files, those that they hold
+//! open, and whatever their own view of the file system has under `/tmp`. On a sick disk such a read waits for just that disk, or
 //! for a lock of the process that waits for it, and cannot be interrupted; a hostile file system in
 //! user space need not answer at all. A thread of iowhy would keep it from ending, so that a process of
 //! its own reads: the same program, asked over a pipe. When it waits for too long it is given up and
@@ -23,6 +23,7 @@ mod question;
 mod serve;
 mod sleeping_stack;
 
+use crate::host::held::Found;
 use aside::{Aside, Silence};
 use iowhy_core::model::Losses;
 use question::{Question, What};
@@ -127,6 +128,11 @@ impl Reader {
     /// A process's command line.
     pub fn arguments(&self, process: u32) -> Option<String> {
         self.ask(process, What::Arguments).ok().flatten()
+    }
+
+    /// What files a process holds open whose path begins with one of `prefixes`; all without any.
+    pub fn held(&self, process: u32, prefixes: &[String]) -> Result<Found, Unanswered> {
+        self.ask(process, What::Held { prefixes: prefixes.to_vec() })
     }
 
     fn ask<T: DeserializeOwned>(&self, process: u32, what: What) -> Result<T, Unanswered> {

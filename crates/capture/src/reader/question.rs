@@ -28,6 +28,11 @@ pub(super) enum What {
     },
     /// Its command line: `Option<String>`.
     Arguments,
+    /// What files it holds open: `Found`.
+    Held {
+        /// Of which only those are kept whose path begins so; all without any.
+        prefixes: Vec<String>,
+    },
 }
 
 /// Words read at once: as many as it takes to tell who holds a lock.

@@ -3,6 +3,7 @@
 use super::perf_map::PerfMaps;
 use super::question::{Function, Question, WORDS, What};
 use super::sleeping_stack::SleepingStacks;
+use crate::host::held::Look;
 use blazesym::symbolize::source::{Process, Source};
 use blazesym::symbolize::{Input, Reason, Symbolized, Symbolizer};
 use blazesym::{Addr, Pid};
@@ -31,6 +32,7 @@ struct Tools {
     symbolizer: Symbolizer,
     perf_maps: PerfMaps,
     stacks: SleepingStacks,
+    look: Option<Look>,
 }
 
 impl Tools {
@@ -43,6 +45,10 @@ impl Tools {
             }
             What::Words { address } => serde_json::to_value(words_at(process, *address)),
             What::Arguments => serde_json::to_value(arguments_of(process)),
+            What::Held { prefixes } => {
+                let look = self.look.get_or_insert_with(Look::default);
+                serde_json::to_value(look.process(process, prefixes))
+            }
         }
     }
 

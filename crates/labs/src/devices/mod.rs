@@ -13,6 +13,7 @@ mod scsi_debug;
 mod served;
 mod silent;
 mod trace;
+mod user_space;
 mod zram;
 
 pub use cgroup::{Cgroup, Limit};

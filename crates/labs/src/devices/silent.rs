@@ -1,26 +1,24 @@
 //! A file system in user space that falls silent: it serves one file, and from some time on answers
-//! neither who opens it nor who reads it, as one behind a dead network or a hostile one does.
+//! neither who opens it nor who reads it, nor who looks up certain names, as one behind a dead network or
+//! a hostile one does.
 //!
 //! What does not belong here: slow disks ([`super::Served`]).
 
+use super::user_space::{FILE, FOREVER, about, mount};
 use crate::Result;
-use crate::error::Context;
 use crate::scratch::Scratch;
 use fuser::{
-    BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags,
-    Generation, INodeNo, LockOwner, MountOption, OpenFlags, ReplyAttr, ReplyData, ReplyEntry,
-    ReplyOpen, Request,
+    BackgroundSession, Errno, FileAttr, FileHandle, Filesystem, FopenFlags, Generation, INodeNo,
+    LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyEntry, ReplyOpen, Request,
 };
 use std::ffi::OsStr;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-/// The file's number; the folder's is 1.
-const FILE: INodeNo = INodeNo(2);
-/// For how long the kernel may keep what it was told about the file: it never changes.
-const FOREVER: Duration = Duration::from_secs(3600);
+/// How names end that the kernel may not remember: their lookups, too, are answered by nobody. So the
+/// kernel marks a file that has no name any more, unless there is one that is called so.
+const FORGOTTEN: &[u8] = b" (deleted)";
 
 /// The file system. Every name in its folder is the one file.
 #[derive(Debug)]
@@ -41,6 +39,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     silent: bool,
+    lookups: Vec<ReplyEntry>,
     opens: Vec<ReplyOpen>,
     reads: Vec<ReplyData>,
 }
@@ -49,12 +48,7 @@ impl Silent {
     /// Serves `bytes` as a file that root may run.
     pub fn new(scratch: &Arc<Scratch>, bytes: Vec<u8>) -> Result<Silent> {
         let shared = Arc::new(Shared { bytes, state: Mutex::default() });
-        let folder = scratch.fresh("silent");
-        fs::create_dir(&folder).context(|| format!("make {}", folder.display()))?;
-        let mut config = Config::default();
-        config.mount_options = vec![MountOption::FSName("iowhy-labs".to_owned())];
-        let session = fuser::spawn_mount(OneFile(Arc::clone(&shared)), &folder, &config)
-            .context(|| format!("mount a file system in user space on {}", folder.display()))?;
+        let (folder, session) = mount(scratch, "silent", OneFile(Arc::clone(&shared)), &[])?;
         Ok(Silent { folder, shared, _session: session, _scratch: Arc::clone(scratch) })
     }
 
@@ -71,12 +65,13 @@ impl Silent {
     /// How many wait for an answer.
     pub fn waiting(&self) -> usize {
         let state = self.shared.state();
-        state.opens.len() + state.reads.len()
+        state.lookups.len() + state.opens.len() + state.reads.len()
     }
 
     /// Fails what waits, and answers again.
     pub fn speak(&self) {
-        let State { opens, reads, .. } = std::mem::take(&mut *self.shared.state());
+        let State { lookups, opens, reads, .. } = std::mem::take(&mut *self.shared.state());
+        lookups.into_iter().for_each(|reply| reply.error(Errno::EIO));
         opens.into_iter().for_each(|reply| reply.error(Errno::EIO));
         reads.into_iter().for_each(|reply| reply.error(Errno::EIO));
     }
@@ -99,32 +94,20 @@ struct OneFile(Arc<Shared>);
 
 impl OneFile {
     fn about(&self, inode: INodeNo) -> FileAttr {
-        let is_file = inode == FILE;
-        let size = if is_file { self.0.bytes.len() as u64 } else { 0 };
-        let epoch = SystemTime::UNIX_EPOCH;
-        FileAttr {
-            ino: inode,
-            size,
-            blocks: size / 512,
-            atime: epoch,
-            mtime: epoch,
-            ctime: epoch,
-            crtime: epoch,
-            kind: if is_file { FileType::RegularFile } else { FileType::Directory },
-            perm: 0o700,
-            nlink: 1,
-            uid: 0,
-            gid: 0,
-            rdev: 0,
-            blksize: 4096,
-            flags: 0,
-        }
+        about(inode, self.0.bytes.len() as u64)
     }
 }
 
 impl Filesystem for OneFile {
-    fn lookup(&self, _: &Request, _parent: INodeNo, _name: &OsStr, reply: ReplyEntry) {
-        reply.entry(&FOREVER, &self.about(FILE), Generation(0));
+    fn lookup(&self, _: &Request, _parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let is_forgotten = name.as_encoded_bytes().ends_with(FORGOTTEN);
+        let mut state = self.0.state();
+        if is_forgotten && state.silent {
+            state.lookups.push(reply);
+            return;
+        }
+        let known = if is_forgotten { Duration::ZERO } else { FOREVER };
+        reply.entry(&known, &self.about(FILE), Generation(0));
     }
 
     fn getattr(&self, _: &Request, inode: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {

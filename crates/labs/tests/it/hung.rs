@@ -8,7 +8,8 @@ use iowhy_labs::error::Context;
 use iowhy_labs::scratch::Scratch;
 use iowhy_labs::{Error, Result, command, machine, process};
 use libtest_mimic::Trial;
-use std::path::PathBuf;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,6 +24,7 @@ pub fn tests() -> Vec<Trial> {
         trial("hung::polls_with_a_time_limit", polling),
         trial("hung::a_program_whose_file_never_answers", silent_program),
         trial("hung::a_perf_map_that_never_answers", silent_map),
+        trial("hung::a_held_file_whose_name_is_never_answered", silent_held),
     ]
 }
 
@@ -249,4 +251,44 @@ fn silent_map() -> Result<()> {
     program.args(["--mount", "sh", "-c", r#"mount --bind "$0" /tmp && exec "$@""#]);
     program.arg(silent.path()).arg(reads()?).arg(disk.path()).arg("written");
     expect_end(program, &silent, &scratch)
+}
+
+/// Whether a file is deleted that is called as if it were only its file system knows, and that says
+/// nothing: what others hold is told all the same.
+fn silent_held() -> Result<()> {
+    let scratch = Scratch::new()?;
+    let silent = Silent::new(&scratch, vec![0; 4096])?;
+    let (called, other) = (silent.path().join("x (deleted)"), scratch.fresh("other"));
+    std::fs::write(&other, "x").context(|| "make a file".to_owned())?;
+    let holder = |file: &Path| -> Result<Killed> {
+        let file = std::fs::File::open(file).context(|| format!("open {}", file.display()))?;
+        let mut sleep = Command::new("sleep");
+        let holder = sleep.arg("1000").stdin(file).stdout(Stdio::null()).spawn();
+        Ok(Killed(holder.context(|| "start sleep".to_owned())?))
+    };
+    let (stuck, free) = (holder(&called)?, holder(&other)?);
+    silent.silence();
+    let mut held = iowhy(["opens", "--held", "--json"])?;
+    for process in [&stuck, &free] {
+        held.args(["-p", &process.0.id().to_string()]);
+    }
+    held.stdout(Stdio::piped()).stderr(Stdio::null());
+    let begun = Instant::now();
+    let mut held = Killed(held.spawn().context(|| "start iowhy".to_owned())?);
+    while held.0.try_wait().is_ok_and(|ended| ended.is_none()) && begun.elapsed() < AT_MOST {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let (took, asked) = (begun.elapsed(), silent.waiting());
+    silent.speak();
+    assert!(took < AT_MOST, "it did not end");
+    assert!(asked > 0, "nobody asked who never answers");
+    let mut answer = String::new();
+    let output = held.0.stdout.as_mut().expect("its output is piped");
+    output.read_to_string(&mut answer).context(|| "read its answer".to_owned())?;
+    let answer: serde_json::Value = serde_json::from_str(&answer).expect("JSON");
+    assert_eq!((&answer["processes"], &answer["unanswered_processes"]), (&2.into(), &1.into()));
+    let rows = answer["held"].as_array().expect("rows");
+    let found = rows.iter().find(|row| row["file"] == other.to_string_lossy().as_ref());
+    assert_eq!(found.map(|row| &row["pid"]), Some(&free.0.id().into()), "{answer}");
+    Ok(())
 }

@@ -8,32 +8,28 @@
 
 mod pace;
 
+use super::user_space::{FILE, FOREVER, about, mount};
 use super::{BlockDevice, LoopDevice};
-use crate::error::Context;
 use crate::scratch::Scratch;
 use crate::{Error, Result};
 use fuser::{
-    BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags,
-    Generation, INodeNo, InitFlags, KernelConfig, LockOwner, MountOption, OpenFlags, ReplyAttr,
-    ReplyData, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, Request, WriteFlags,
+    BackgroundSession, Errno, FileAttr, FileHandle, Filesystem, FopenFlags, Generation, INodeNo,
+    InitFlags, KernelConfig, LockOwner, MountOption, OpenFlags, ReplyAttr, ReplyData, ReplyEmpty,
+    ReplyEntry, ReplyOpen, ReplyWrite, Request, WriteFlags,
 };
 use pace::{Kind, Pace};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ffi::OsStr;
-use std::fs;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 pub use pace::Speed;
 
-/// The file's name and number; the folder's number is 1.
+/// The file's name.
 const NAME: &str = "disk";
-const FILE: INodeNo = INodeNo(2);
-/// For how long the kernel may keep what it was told about the file: it never changes.
-const FOREVER: Duration = Duration::from_secs(3600);
 /// Requests at once: more than any queue in front of it holds.
 const MOST_AT_ONCE: u16 = 2048;
 
@@ -112,13 +108,9 @@ impl Served {
             state: Mutex::new(state),
             changed: Condvar::new(),
         });
-        let folder = scratch.fresh("served");
-        fs::create_dir(&folder).context(|| format!("make {}", folder.display()))?;
-        let mut config = Config::default();
-        config.mount_options =
-            vec![MountOption::FSName("iowhy-labs".to_owned()), MountOption::DefaultPermissions];
-        let session = fuser::spawn_mount(Disk(Arc::clone(&shared)), &folder, &config)
-            .context(|| format!("mount a file system in user space on {}", folder.display()))?;
+        let disk = Disk(Arc::clone(&shared));
+        let (folder, session) =
+            mount(scratch, "served", disk, &[MountOption::DefaultPermissions])?;
         let device = LoopDevice::over(scratch, &folder.join(NAME))?;
         let answering = Arc::clone(&shared);
         let timer = std::thread::spawn(move || answering.answer_in_time());
@@ -274,26 +266,7 @@ struct Disk(Arc<Shared>);
 
 impl Disk {
     fn about(&self, inode: INodeNo) -> FileAttr {
-        let is_file = inode == FILE;
-        let size = if is_file { self.0.bytes().len() as u64 } else { 0 };
-        let epoch = SystemTime::UNIX_EPOCH;
-        FileAttr {
-            ino: inode,
-            size,
-            blocks: size / 512,
-            atime: epoch,
-            mtime: epoch,
-            ctime: epoch,
-            crtime: epoch,
-            kind: if is_file { FileType::RegularFile } else { FileType::Directory },
-            perm: 0o700,
-            nlink: 1,
-            uid: 0,
-            gid: 0,
-            rdev: 0,
-            blksize: 4096,
-            flags: 0,
-        }
+        about(inode, self.0.bytes().len() as u64)
     }
 }
 
