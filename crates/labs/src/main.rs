@@ -94,7 +94,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::KernelsPage(settings) => kernels::run(settings, &mut say).map(done),
         Command::Run(settings) => labs::run::run(settings, &mut say).map(done),
         Command::Matrix(settings) => labs::matrix::run(settings, &mut say).map(done),
-        Command::Clean => scratch::remove_dead().map(done),
+        Command::Clean => scratch::remove_dead().map(|removed| say(&removed.to_string())).map(done),
         Command::Hold => hold().map(done),
         Command::Workload(workload) => workload.run().map(done),
     }

@@ -5,7 +5,10 @@
 
 use crate::error::Context;
 use crate::{Error, Result, command, machine, process};
+use iowhy_core::figures::plural;
 use rustix::fs::FlockOperation;
+use std::collections::BTreeMap;
+use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -19,7 +22,7 @@ const BASE: &str = "/var/tmp/iowhy-labs";
 /// What in a process's environment tells whose it is.
 const VARIABLE: &str = "IOWHY_LAB";
 /// Settings that a lab changed, and what they were.
-const SETTINGS: &str = "settings";
+const SETTINGS: &str = "setting";
 /// Tells apart the labs of one process.
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
@@ -105,18 +108,54 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        remove_leftovers(&self.path);
+        remove_leftovers(&self.path, &mut Removed::default());
     }
 }
 
-/// Removes what labs left whose processes are gone.
-pub fn remove_dead() -> Result<()> {
+/// What killed labs had left.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Removed {
+    /// How many labs.
+    pub labs: u64,
+    /// What was ended, given back or removed, by what it is called.
+    pub things: BTreeMap<&'static str, u64>,
+    /// Folders of those of which something is still in use.
+    pub left: Vec<PathBuf>,
+}
+
+impl Removed {
+    fn add(&mut self, thing: &'static str, count: u64) {
+        if count > 0 {
+            *self.things.entry(thing).or_default() += count;
+        }
+    }
+}
+
+impl fmt::Display for Removed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.labs == 0 {
+            return f.write_str("nothing to remove: no killed lab left anything");
+        }
+        write!(f, "removed what {} left", plural(self.labs, "killed lab"))?;
+        let things = self.things.iter().map(|(thing, count)| plural(*count, thing));
+        let things: Vec<String> = things.collect();
+        if !things.is_empty() {
+            write!(f, ": {}", things.join(", "))?;
+        }
+        for folder in &self.left {
+            write!(f, "\nstill in use, and left: {}", folder.display())?;
+        }
+        Ok(())
+    }
+}
+
+/// Removes what labs left whose processes are gone, and says what that was.
+pub fn remove_dead() -> Result<Removed> {
     machine::need_root()?;
     let base = Path::new(BASE);
     make_base(base)?;
     let _guard = locked(&base.join("lock"), FlockOperation::LockExclusive)?;
-    sweep(base);
-    Ok(())
+    Ok(sweep(base))
 }
 
 /// Makes the base directory; refuses one that somebody else could have prepared.
@@ -141,57 +180,72 @@ fn locked(path: &Path, how: FlockOperation) -> Result<File> {
     Ok(file)
 }
 
-fn sweep(base: &Path) {
+fn sweep(base: &Path) -> Removed {
+    let mut removed = Removed::default();
     for entry in fs::read_dir(base).into_iter().flatten().flatten() {
         let path = entry.path();
         let dead = File::open(path.join("lock")).map_or(true, |lock| {
             rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok()
         });
         if path.is_dir() && dead {
-            remove_leftovers(&path);
+            removed.labs += 1;
+            remove_leftovers(&path, &mut removed);
         }
     }
+    removed
 }
 
 /// Removes one lab's directory and what hangs on it. What cannot be removed now keeps the
 /// directory, so that the next lab tries again.
-fn remove_leftovers(path: &Path) {
+fn remove_leftovers(path: &Path, removed: &mut Removed) {
     // First, since they hold what else is removed.
-    process::with_environment(&variable(path)).for_each(process::kill);
-    restore(path);
+    let programs = process::with_environment(&variable(path)).map(process::kill).count();
+    removed.add("program", programs as u64);
+    removed.add("setting", restore(path));
     // Twice: a tmpfs is busy while a loop device has a file of it, a loop device while mounted.
     for _ in 0..2 {
         for mount in machine::mounts_below(path) {
-            let _still_busy = command::run("umount", [&mount]);
+            // It may be busy still.
+            let is_gone = command::run("umount", [&mount]).is_ok();
+            removed.add("mount", u64::from(is_gone));
         }
         for device in machine::loops_below(path) {
-            let _still_busy = command::run("losetup", [Path::new("--detach"), &device]);
+            let is_gone = command::run("losetup", [Path::new("--detach"), &device]).is_ok();
+            removed.add("loop device", u64::from(is_gone));
         }
     }
-    remove_zram(path);
+    removed.add("zram device", remove_zram(path));
     for root in machine::cgroup_roots() {
-        let _absent_or_busy = fs::remove_dir(root.join(cgroup_name(path)));
+        // Most of them have none, and one that is busy stays.
+        let is_gone = fs::remove_dir(root.join(cgroup_name(path))).is_ok();
+        removed.add("cgroup", u64::from(is_gone));
     }
-    if machine::mounts_below(path).is_empty() && machine::loops_below(path).is_empty() {
-        let _left_for_the_next_lab = fs::remove_dir_all(path);
+    let is_free = machine::mounts_below(path).is_empty() && machine::loops_below(path).is_empty();
+    if !is_free || fs::remove_dir_all(path).is_err() {
+        // For the next lab.
+        removed.left.push(path.to_owned());
     }
 }
 
-/// Gives back the settings noted in `path`, the last one first.
-fn restore(path: &Path) {
+/// Gives back the settings noted in `path`, the last one first, and says how many.
+fn restore(path: &Path) -> u64 {
+    let mut restored = 0;
     let notes = path.join(SETTINGS);
     let text = fs::read_to_string(&notes).unwrap_or_default();
     for (setting, before) in text.lines().rev().filter_map(|line| line.split_once('\t')) {
-        let _the_device_is_gone = fs::write(setting, before);
+        // The device may be gone.
+        restored += u64::from(fs::write(setting, before).is_ok());
     }
     let _none = fs::remove_file(notes);
+    restored
 }
 
 /// Removes the zram devices noted in `path`, unless the machine was booted since: then the numbers
-/// are somebody else's.
-fn remove_zram(path: &Path) {
+/// are somebody else's. Says how many.
+fn remove_zram(path: &Path) -> u64 {
+    let mut removed = 0;
     if fs::read_to_string(path.join("boot")).is_ok_and(|boot| boot != machine::boot_id()) {
-        return;
+        return removed;
     }
     for entry in fs::read_dir(path).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -202,9 +256,12 @@ fn remove_zram(path: &Path) {
         let noted = fs::read_to_string(entry.path());
         // The number may have been given to somebody else meanwhile: the odd size is ours.
         if size.is_ok_and(|size| noted.is_ok_and(|noted| noted.trim() == size.trim())) {
-            let _busy = fs::write("/sys/class/zram-control/hot_remove", number);
+            // It may be busy.
+            let is_gone = fs::write("/sys/class/zram-control/hot_remove", number).is_ok();
+            removed += u64::from(is_gone);
         }
     }
+    removed
 }
 
 fn variable(path: &Path) -> String {
@@ -214,4 +271,23 @@ fn variable(path: &Path) -> String {
 fn cgroup_name(path: &Path) -> String {
     let id = path.file_name().unwrap_or_default().to_string_lossy();
     format!("iowhy-labs-{id}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_removed_is_said() {
+        let mut removed = Removed::default();
+        assert_eq!(removed.to_string(), "nothing to remove: no killed lab left anything");
+        removed.labs = 1;
+        for (things, count) in [("program", 1), ("loop device", 2), ("mount", 0)] {
+            removed.add(things, count);
+        }
+        let said = "removed what 1 killed lab left: 2 loop devices, 1 program";
+        assert_eq!(removed.to_string(), said);
+        removed.left.push(PathBuf::from("/x"));
+        assert_eq!(removed.to_string(), format!("{said}\nstill in use, and left: /x"));
+    }
 }
