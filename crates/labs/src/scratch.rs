@@ -22,7 +22,7 @@ const BASE: &str = "/var/tmp/iowhy-labs";
 /// What in a process's environment tells whose it is.
 const VARIABLE: &str = "IOWHY_LAB";
 /// Settings that a lab changed, and what they were.
-const SETTINGS: &str = "setting";
+const SETTINGS: &str = "settings";
 /// Tells apart the labs of one process.
 static COUNT: AtomicU32 = AtomicU32::new(0);
 

@@ -2,6 +2,7 @@
 //! request above that it serves, why it exists, that its file has no name any more; and settings that
 //! change meanwhile.
 
+use crate::chains::compiled;
 use crate::recording::Recording;
 use crate::support::{finish, iowhy, said, trial, watch};
 use iowhy_core::model::{Operation, Origin, Request};
@@ -25,6 +26,7 @@ const READS: u64 = 61;
 pub fn tests() -> Vec<Trial> {
     vec![
         trial("joined::code_path_of_a_buffered_read", code_path),
+        trial("joined::code_path_of_a_program_of_its_own", own_code_path),
         trial("joined::loop_device_over_a_file", loop_over_a_file),
         trial("joined::discards_of_fstrim", discards),
         trial("joined::files_without_a_name", deleted),
@@ -71,6 +73,37 @@ fn code_path() -> Result<()> {
         assert!(place("submit_bio") < place("vfs_read"), "the innermost stands first: {frames:?}");
     }
     drawn(&output, &scratch.fresh("flame"))
+}
+
+/// A request's functions in the program and in the kernel: those that read the device, by name.
+fn own_code_path() -> Result<()> {
+    let scratch = Scratch::new()?;
+    let device = LoopDevice::new(&scratch, Backing::Tmpfs, 16 * MIB)?;
+    let mut reads = Command::new(compiled("named.c", "named-reads")?);
+    reads.arg(device.path());
+    let output = scratch.fresh("recording");
+    let recording = watch(&device, &output, &reads)?;
+    let own = recording.requests.iter().filter(|it| recording.text(it.process) == "named-reads");
+    let stacks: Vec<(Vec<&str>, Vec<&str>)> = own
+        .map(|it| (recording.frames(it.stack_id), recording.frames(it.user_stack_id)))
+        .filter(|(kernel, user)| !kernel.is_empty() && !user.is_empty())
+        .collect();
+    let place = |frames: &[&str], part: &str| frames.iter().position(|it| it.contains(part));
+    let whole = stacks.iter().find(|(_, user)| place(user, "reads_for_the_lab").is_some());
+    let Some((kernel, user)) = whole else {
+        panic!("no function of the program: {stacks:#?}, {}", recording.overview());
+    };
+    assert!(place(user, "reads_for_the_lab") < place(user, "main"), "{user:?}");
+    assert!(place(user, "main").is_some(), "{user:?}");
+    assert!(place(kernel, "submit_bio").is_some(), "{kernel:?}");
+    assert!(place(kernel, "blkdev_").is_some(), "a read of the device itself: {kernel:?}");
+    // And so it is told: from the system call outwards.
+    let mut folded = iowhy(["stacks", "--folded"])?;
+    folded.arg(&output);
+    let folded = command::output_of(folded)?;
+    let line = folded.lines().find(|line| line.contains("reads_for_the_lab")).unwrap_or_default();
+    assert!(line.find("reads_for_the_lab") < line.find("submit_bio"), "{folded}");
+    Ok(())
 }
 
 fn drawn(recording: &Path, picture: &Path) -> Result<()> {
