@@ -73,6 +73,7 @@ __noinline int see_file(u64 inode_address, u64 dentry_address, u32 level)
 	file->inode = id;
 	file->magic = READ(READ(inode, i_sb), s_magic);
 	file->deleted = READ(inode, i_nlink) == 0;
+	file->mode = READ(inode, i_mode);
 	clear_names(&file->names);
 	if (!dentry) {
 		u64 alias = number_of(READ(inode, i_dentry.first));

@@ -506,7 +506,8 @@ struct wire_names {
 /* A file, when it is first seen. */
 struct wire_file {
 	unsigned int kind;
-	unsigned int deleted;
+	unsigned short deleted;
+	unsigned short mode; /* i_mode: what it is */
 	struct wire_inode inode;
 	unsigned long long magic; /* of the superblock */
 	struct wire_names names;

@@ -3,7 +3,7 @@
 use super::{path_of, split_names};
 use crate::host::mounts::Mounts;
 use crate::wire;
-use iowhy_core::model::{Losses, Name, Names};
+use iowhy_core::model::{FileKind, Losses, Name, Names};
 use rustc_hash::FxHashMap;
 use zerocopy::FromBytes;
 
@@ -23,6 +23,7 @@ pub struct Parsed {
     /// Which inode.
     pub inode: wire::wire_inode,
     deleted: bool,
+    kind: Option<FileKind>,
     inside: String,
     nameless: bool,
 }
@@ -34,6 +35,8 @@ pub struct File {
     pub path: Option<Name>,
     /// Whether it had been deleted when first seen.
     pub deleted: bool,
+    /// What it is.
+    pub kind: Option<FileKind>,
 }
 
 /// Files by inode.
@@ -47,12 +50,15 @@ pub struct Files {
 pub fn parse(bytes: &[u8]) -> Option<Parsed> {
     const HEAD: usize = std::mem::offset_of!(wire::wire_file, names);
     let (head, counts, text) = split_names::<HEAD>(bytes)?;
-    let (deleted, _) = u32::read_from_prefix(head.get(4..)?).ok()?;
+    let short = |at: usize| Some(u16::read_from_prefix(head.get(at..)?).ok()?.0);
+    let deleted = short(std::mem::offset_of!(wire::wire_file, deleted))?;
+    let mode = short(std::mem::offset_of!(wire::wire_file, mode))?;
     let inode = head.get(std::mem::offset_of!(wire::wire_file, inode)..)?;
     let (inode, _) = wire::wire_inode::read_from_prefix(inode).ok()?;
     Some(Parsed {
         inode,
         deleted: deleted != 0,
+        kind: FileKind::of_mode(mode.into()),
         inside: path_of(&counts, text),
         nameless: counts.count == 0,
     })
@@ -71,7 +77,7 @@ impl Files {
             let visible = mounts.visible(major, minor, &file.inside);
             names.intern(&visible.unwrap_or_else(|| format!("{device}:{}", file.inside)))
         });
-        self.known.insert(key(&file.inode), File { path, deleted: file.deleted });
+        self.known.insert(key(&file.inode), File { path, deleted: file.deleted, kind: file.kind });
     }
 
     /// The file that is this inode.

@@ -163,8 +163,9 @@ impl Decoder {
     fn add_named(&mut self, used: &wire_use, names: &mut Names) {
         let is_file = used.inode.address != 0;
         let pid = used.who as u32;
+        let known = self.files.get(&used.inode).filter(|_| is_file);
         let file = match (is_file, used.what) {
-            (true, _) => self.files.get(&used.inode).and_then(|file| file.path),
+            (true, _) => known.and_then(|file| file.path),
             (false, 0) => None,
             (false, place) => self.any_in(place, names),
         };
@@ -182,11 +183,12 @@ impl Decoder {
         if counts == Counts::default() {
             return;
         }
+        let file_type = known.and_then(|file| file.kind);
         let row = self.uses.row(pid, file, used.first_ns);
         let mut all = row.counts();
         all.add(&counts);
         let same = FileActivity::of(row.start_ns.min(used.first_ns), row.pid, &all);
-        *row = FileActivity { file, device, ..same };
+        *row = FileActivity { file, file_type, device, ..same };
         if is_file {
             row.files = Some(1);
             row.inode = Some(used.inode.number);

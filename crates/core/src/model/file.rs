@@ -2,8 +2,33 @@
 //!
 //! What does not belong here: which requests a file's bytes became (see [`super::request`]).
 
+use super::block::words;
 use super::names::Name;
 use crate::table;
+
+words! {
+    /// What a file is, of those that are followed.
+    pub enum FileKind {
+        /// A regular file.
+        File = "file",
+        /// A directory.
+        Directory = "directory",
+        /// A block device.
+        BlockDevice = "block_device",
+    }
+}
+
+impl FileKind {
+    /// What the file is whose mode the kernel keeps so.
+    pub const fn of_mode(mode: u32) -> Option<FileKind> {
+        match mode & 0o170_000 {
+            0o100_000 => Some(FileKind::File),
+            0o040_000 => Some(FileKind::Directory),
+            0o060_000 => Some(FileKind::BlockDevice),
+            _ => None,
+        }
+    }
+}
 
 table! {
     /// One row for what one process did with one file in about a second of the watch.
@@ -15,6 +40,7 @@ table! {
         container: Option<Name> [None] "The container or systemd unit derived from the cgroup.",
         file: Option<Name> [None] "The file's path as seen from the root mount; of many files the pattern of their paths, with N for a number and * for any name; null where none is known.",
         files: Option<u64> [Count] "How many files that is; null where the kernel only told the directory in which something was asked for by name: /dir/*.",
+        file_type: Option<FileKind> [None] "What it is: file, directory or block_device; of a pattern what all of them are; null where not known.",
         inode: Option<u64> [None] "The file's inode number; null for a pattern.",
         inode_device: Option<u64> [None] "The device number of the file's file system: major << 20 | minor.",
         device: Option<Name> [None] "The whole disk that its file system is on; null where it is on none, or on several.",
@@ -77,6 +103,7 @@ macro_rules! counts {
                     container: None,
                     file: None,
                     files: None,
+                    file_type: None,
                     inode: None,
                     inode_device: None,
                     device: None,

@@ -23,7 +23,7 @@ pub mod wait;
 pub use block::{Operation, Origin, Status};
 pub use environment::Environment;
 pub use event::Event;
-pub use file::FileActivity;
+pub use file::{FileActivity, FileKind};
 pub use filter::Filter;
 pub use loss::Losses;
 pub use metric::Metric;

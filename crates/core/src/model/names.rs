@@ -49,6 +49,9 @@ const RESERVED: &[&str] = &[
     "woken",
     "owner",
     "likely",
+    "file",
+    "directory",
+    "block_device",
 ];
 
 /// The name of a reserved word. In a constant, a word that is not reserved does not compile.

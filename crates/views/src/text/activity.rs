@@ -46,6 +46,7 @@ pub const FILETOP: Definition<ActivityRow> = Definition {
         kept(WRITES),
         R_KB,
         W_KB,
+        TYPE,
         OPENS,
         SYNCS,
         ASKED,
@@ -70,6 +71,26 @@ const R_KB: Column<ActivityRow> =
     }));
 const W_KB: Column<ActivityRow> =
     kept(number("W_Kb", "KiB", 0, "what was written", |row, _| kilobytes(row.counts.write_bytes)));
+
+const TYPE: Column<ActivityRow> = Column {
+    align: Align::Left,
+    ..kept(number(
+        "T",
+        "",
+        0,
+        "what it is: `R` a regular file, `D` a directory, `B` a block device; `-` where that is not \
+         known, or not the same of all",
+        |row, _| {
+            let letter = match row.file_type {
+                Some("file") => "R",
+                Some("directory") => "D",
+                Some("block_device") => "B",
+                _ => "-",
+            };
+            letter.to_owned().into()
+        },
+    ))
+};
 
 const PID: Column<ActivityRow> =
     number("PID", "", 3, "the process", |row, _| row.pid.to_string().into());

@@ -10,7 +10,7 @@ use iowhy_core::analysis::waits::groups::{self, WaitGroups};
 use iowhy_core::analysis::{Interval as Stage, Summarizer};
 use iowhy_core::model::file::Counts;
 use iowhy_core::model::metric::process_subject;
-use iowhy_core::model::{FileActivity, Metric, Open, Sample, WaitClass};
+use iowhy_core::model::{FileActivity, FileKind, Metric, Open, Sample, WaitClass};
 use iowhy_core::script::{START_NS, Script};
 use iowhy_views::interval::snoop::Lines;
 use iowhy_views::interval::{BLOCKED, CACHE, FILES, LATENCY, PROC, STACKS, STAT, View, render};
@@ -37,6 +37,7 @@ fn used(script: &mut Script, pid: u32, process: &str, file: &str, calls: u64) {
         process: Some(process_name),
         file: Some(script.names.intern(file)),
         files: Some(1),
+        file_type: Some(FileKind::File),
         lifetime_ns: Some(20 * MS),
         ..FileActivity::of(START_NS, pid, &counts)
     });
@@ -227,8 +228,8 @@ fn the_tools_columns_stand_in_their_order() {
         ("stat", 80, "Device r/s rkB/s r_await w/s wkB/s w_await %util"),
         ("proc", 120, "UID PID kB_rd/s kB_wr/s kB_ccwr/s %blocked Command"),
         ("proc", 80, "UID PID kB_rd/s kB_wr/s kB_ccwr/s %blocked Command"),
-        ("files", 120, "PID COMM READS WRITES R_Kb W_Kb FILE"),
-        ("files", 80, "PID COMM READS WRITES R_Kb W_Kb FILE"),
+        ("files", 120, "PID COMM READS WRITES R_Kb W_Kb T FILE"),
+        ("files", 80, "PID COMM READS WRITES R_Kb W_Kb T FILE"),
         ("snoop", 120, "TIME(s) COMM PID DISK T SECTOR BYTES LAT(ms) FILE"),
         ("snoop", 80, "TIME(s) COMM PID DISK T BYTES LAT(ms) FILE"),
         ("opens", 80, "PID COMM FD ERR PATH"),

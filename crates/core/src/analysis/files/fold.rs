@@ -71,6 +71,7 @@ fn join(known: &mut FileActivity, other: &FileActivity) {
         container: known.container,
         file: known.file,
         files: known.files.zip(other.files).map(|(own, theirs)| own + theirs),
+        file_type: known.file_type.filter(|kind| Some(*kind) == other.file_type),
         device: known.device.filter(|device| Some(*device) == other.device),
         inode_device: known.inode_device.filter(|device| Some(*device) == other.inode_device),
         lifetime_ns: sum.checked_div(u128::from(own + theirs)).map(|mean| mean as u64),

@@ -3,7 +3,7 @@
 use super::pattern;
 use crate::analysis::intervals::Pass;
 use crate::model::file::Counts;
-use crate::model::{Environment, FileActivity, Name, Names};
+use crate::model::{Environment, FileActivity, FileKind, Name, Names};
 use crate::source::Batch;
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
@@ -40,6 +40,8 @@ struct Key {
 struct Folded {
     /// The one file's path, as long as it is one.
     only: Option<Name>,
+    /// What all of them are; `None` where that is not known, or not the same.
+    kind: Option<FileKind>,
     /// Files told apart.
     files: u64,
     /// The most that one row stood for.
@@ -69,6 +71,13 @@ impl Lives {
 
 impl Folded {
     fn add(&mut self, other: &Folded) {
+        // Of one file some rows do not tell: those of its removal.
+        let is_one = self.only.is_some() && self.only == other.only;
+        if is_one && (self.kind.is_none() || other.kind.is_none()) {
+            self.kind = self.kind.or(other.kind);
+        } else if self.kind != other.kind {
+            self.kind = None;
+        }
         if self.only != other.only {
             self.only = None;
         }
@@ -108,6 +117,7 @@ impl Tally {
         };
         let folded = Folded {
             only: row.file,
+            kind: row.file_type,
             files: u64::from(is_new),
             most: row.files.filter(|files| *files > 1).unwrap_or(0),
             unknown: row.files.is_none(),
@@ -219,6 +229,7 @@ fn shown(key: &Key, row: &Folded, names: &Names) -> ActivityRow {
         container: row.container.map(text),
         file: row.only.map(text).or_else(pattern),
         files: row.files(),
+        file_type: row.kind.map(FileKind::word),
         counts: row.counts,
         time_ns: row.counts.time_ns(),
         lives: row.lives.count,
@@ -261,6 +272,8 @@ pub struct ActivityRow {
     pub file: Option<String>,
     /// How many files, at least; `None` where only a directory is known.
     pub files: Option<u64>,
+    /// What all of them are: `file`, `directory`, `block_device`; `None` where not known or not the same.
+    pub file_type: Option<&'static str>,
     /// What it did.
     #[serde(flatten)]
     pub counts: Counts,
@@ -310,12 +323,31 @@ mod tests {
     fn one_file_keeps_its_path() {
         let (mut names, mut tally) = (Names::new(), Tally::default());
         let file = names.intern("/var/lib/15/base/2619");
+        let file_type = Some(FileKind::File);
         for _ in 0..10 {
-            tally.add(&row(7, file, Counts { reads: 3, ..Counts::default() }), &names);
+            let read = row(7, file, Counts { reads: 3, ..Counts::default() });
+            tally.add(&FileActivity { file_type, ..read }, &names);
         }
+        tally.add(&row(7, file, Counts { unlinks: 1, ..Counts::default() }), &names);
         let activity = tally.activity(&names).expect("there are rows");
         assert_eq!(activity.rows[0].file.as_deref(), Some("/var/lib/15/base/2619"));
         assert_eq!((activity.rows[0].files, activity.total.reads), (Some(1), 30));
+        assert_eq!(activity.rows[0].file_type, Some("file"), "its removal tells none");
+    }
+
+    #[test]
+    fn files_and_directories_are_neither() {
+        let (mut names, mut tally) = (Names::new(), Tally::default());
+        let kinds = [FileKind::File, FileKind::File, FileKind::Directory];
+        for (index, kind) in kinds.into_iter().enumerate() {
+            let file = names.intern(&format!("/srv/{index}"));
+            let file_type = Some(kind);
+            let read = row(7, file, Counts { opens: 1, ..Counts::default() });
+            tally.add(&FileActivity { file_type, ..read }, &names);
+            let activity = tally.activity(&names).expect("there are rows");
+            let is_mixed = activity.rows[0].file_type.is_none();
+            assert_eq!(is_mixed, kind == FileKind::Directory, "{activity:?}");
+        }
     }
 
     #[test]
