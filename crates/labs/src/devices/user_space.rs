@@ -43,7 +43,7 @@ pub(super) fn about(inode: INodeNo, bytes: u64) -> FileAttr {
 pub(super) fn mount(
     scratch: &Scratch,
     stem: &str,
-    served: impl Filesystem + 'static,
+    served: impl Filesystem,
     more: &[MountOption],
 ) -> Result<(PathBuf, BackgroundSession)> {
     let folder = scratch.fresh(stem);

@@ -5,8 +5,8 @@ use crate::chains::compiled;
 use crate::recording::Recording;
 use crate::support::{finish, iowhy, labs_program, said, trial, watch};
 use iowhy_core::analysis::files::pattern::without_numbers;
-use iowhy_core::model::FileActivity;
 use iowhy_core::model::file::Counts;
+use iowhy_core::model::{FileActivity, FileKind};
 use iowhy_labs::devices::{Backing, FileSystem, Kind, LoopDevice};
 use iowhy_labs::error::Context;
 use iowhy_labs::fio::{self, Access, Engine, Job};
@@ -161,6 +161,11 @@ fn expect_lives(recording: &Recording, rows: &[&FileActivity], files: u64) {
     let removed = rows.iter().filter(|row| row.unlinks > 0);
     let renamed = removed.filter(|row| recording.text(row.file).ends_with(".new")).count();
     expect_calls(recording, "lives under another name", renamed as u64, files.div_ceil(2));
+    let of = |kind: FileKind| rows.iter().filter(move |row| row.file_type == Some(kind));
+    assert!(of(FileKind::File).any(|row| row.reads > 0), "{rows:?}");
+    assert!(of(FileKind::File).all(|row| row.scans == 0), "{rows:?}");
+    assert!(of(FileKind::Directory).any(|row| row.scans > 0), "{rows:?}");
+    assert!(of(FileKind::Directory).all(|row| row.reads + row.writes == 0), "{rows:?}");
 }
 
 /// A prime number of reads gives that many, with their bytes, on the file that was read.
@@ -178,6 +183,7 @@ fn read_by(engine: Engine) -> Result<()> {
     assert_eq!(sum.read_bytes, sum.reads * PAGE, "{rows:?}");
     assert!(sum.opens > 0 && sum.writes == 0, "{sum:?}");
     assert!(rows.iter().all(|row| row.files == Some(1) && row.device.is_some()), "{rows:?}");
+    assert!(rows.iter().all(|row| row.file_type == Some(FileKind::File)), "{rows:?}");
     Ok(())
 }
 
