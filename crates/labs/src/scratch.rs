@@ -199,8 +199,10 @@ fn sweep(base: &Path) -> Removed {
 /// directory, so that the next lab tries again.
 fn remove_leftovers(path: &Path, removed: &mut Removed) {
     // First, since they hold what else is removed.
-    let programs = process::with_environment(&variable(path)).map(process::kill).count();
-    removed.add("program", programs as u64);
+    for program in process::with_environment(&variable(path)) {
+        process::kill(program);
+        removed.add("program", 1);
+    }
     removed.add("setting", restore(path));
     // Twice: a tmpfs is busy while a loop device has a file of it, a loop device while mounted.
     for _ in 0..2 {
