@@ -2,6 +2,7 @@
 
 use super::cgroups::Cgroups;
 use super::files::Files;
+use crate::host::cgroup::container_of;
 use crate::host::process::{Identity, tick_ns};
 use crate::host::users::Users;
 use crate::reader::Reader;
@@ -121,7 +122,11 @@ impl Tasks {
         if self.met.len() >= MOST_TASKS {
             self.met.clear();
         }
-        self.met.insert(pid, same);
+        // A record tells more where the cgroup is not to be had.
+        if found.cgroup.is_some() {
+            self.met.insert(pid, same);
+        }
+        let container = found.cgroup.as_deref().and_then(container_of);
         batch.processes.push(Process {
             pid,
             tid: pid,
@@ -132,9 +137,8 @@ impl Tasks {
             arguments: self.arguments_of(pid, names),
             parent_pid: found.parent,
             user: Some(names.intern(&self.users.name(found.user))),
-            // As /proc has it, the path is that of iowhy's own namespace.
-            cgroup: None,
-            container: None,
+            cgroup: found.cgroup.map(|path| names.intern(&path)),
+            container: container.map(|container| names.intern(&container)),
         });
     }
 

@@ -56,6 +56,9 @@ pub struct Identity {
     pub parent: u32,
     /// The number of its user (not of the one that it acts as).
     pub user: u32,
+    /// Its cgroup as programs in the kernel tell it: v1's blkio path, or v2's where blkio is not used so;
+    /// `None` where iowhy itself sees other paths.
+    pub cgroup: Option<String>,
     /// The path of its program as iowhy would open it; `None` for kernel threads.
     pub executable: Option<String>,
 }
@@ -65,6 +68,7 @@ impl Identity {
     pub fn of(pid: u32) -> Option<Identity> {
         let stat = Stat::of(pid)?;
         let status = read_text(format!("/proc/{pid}/status"))?;
+        let cgroups = read_text(format!("/proc/{pid}/cgroup")).filter(|_| sees_all_cgroups());
         // The kernel knows the path: nothing is looked up.
         let program = fs::read_link(format!("/proc/{pid}/exe")).ok();
         let program = program.map(|path| path.to_string_lossy().into_owned());
@@ -73,6 +77,7 @@ impl Identity {
             parent: stat.field(4)? as u32,
             name: stat.name,
             user: user_of(&status)?,
+            cgroup: cgroups.and_then(|text| cgroup_of(&text)),
             executable: program
                 .map(|path| path.strip_suffix(" (deleted)").unwrap_or(&path).to_owned()),
         })
@@ -83,6 +88,21 @@ impl Identity {
 fn user_of(status: &str) -> Option<u32> {
     let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     line.split_whitespace().next()?.parse().ok()
+}
+
+/// Whether paths of cgroups begin at their real root here: in the machine's first namespace, whose number
+/// is fixed (`PROC_CGROUP_INIT_INO`).
+fn sees_all_cgroups() -> bool {
+    let namespace = fs::read_link("/proc/self/ns/cgroup");
+    namespace.is_ok_and(|link| link.to_string_lossy() == "cgroup:[4026531835]")
+}
+
+/// `4:blkio:/a` before `0::/a`.
+fn cgroup_of(text: &str) -> Option<String> {
+    let lines = || text.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
+    let legacy = lines().find(|(controllers, _)| controllers.split(',').any(|it| it == "blkio"));
+    let unified = || lines().find(|(controllers, _)| controllers.is_empty());
+    legacy.or_else(unified).map(|(_, path)| path.to_owned())
 }
 
 #[cfg(test)]
@@ -104,6 +124,14 @@ mod tests {
         let stat = Stat::parse("7 (a) b (c)) S 4 7 7 0 -1 0 0 0 9").unwrap();
         assert_eq!((stat.name.as_str(), stat.field(4), stat.field(8)), ("a) b (c)", Some(4), Some(0)));
         assert_eq!((stat.field(12), stat.field(22), stat.field(2)), (Some(9), None, None));
+    }
+
+    #[test]
+    fn the_cgroup_is_that_of_requests() {
+        let hybrid = "12:cpu,cpuacct:/c\n4:blkio:/a:b\n1:name=systemd:/s\n0::/u\n";
+        assert_eq!(cgroup_of(hybrid).as_deref(), Some("/a:b"));
+        assert_eq!(cgroup_of("0::/x.service\n").as_deref(), Some("/x.service"));
+        assert_eq!(cgroup_of("1:name=systemd:/s\n"), None);
     }
 
     #[test]

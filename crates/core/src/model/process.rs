@@ -15,7 +15,7 @@ table! {
         arguments: Option<Name> [None] "Its command line; only with --args, since it may hold secrets.",
         parent_pid: u32 [None] "Its parent process.",
         user: Option<Name> [None] "The name of its user, or the number where there is no name.",
-        cgroup: Option<Name> [None] "Its cgroup: the v2 path, or v1's blkio path; null of those of which only counters told.",
+        cgroup: Option<Name> [None] "Its cgroup: the v2 path, or v1's blkio path.",
         container: Option<Name> [None] "The container or systemd unit derived from the cgroup.",
     }
 }
