@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     loop {
         batch.clear();
         let progress = source.fill(&mut batch, &mut names)?;
-        held_back.exchange(&mut batch);
+        held_back.exchange(&mut batch, &[]);
         for process in &mut batch.processes {
             process.executable =
                 process.executable.filter(|it| names.get(*it).starts_with("/usr/"));
@@ -36,6 +36,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
     let mut environment = source.environment().clone();
+    environment.cgroups.clear();
     writer.finish(&mut environment, &names)?;
     Ok(())
 }

@@ -5,7 +5,6 @@
 
 use crate::error::Context;
 use crate::{Error, Result, command, machine, process};
-use iowhy_core::figures::plural;
 use rustix::fs::FlockOperation;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -136,8 +135,8 @@ impl fmt::Display for Removed {
         if self.labs == 0 {
             return f.write_str("nothing to remove: no killed lab left anything");
         }
-        write!(f, "removed what {} left", plural(self.labs, "killed lab"))?;
-        let things = self.things.iter().map(|(thing, count)| plural(*count, thing));
+        write!(f, "removed what {} left", several(self.labs, "killed lab"))?;
+        let things = self.things.iter().map(|(thing, count)| several(*count, thing));
         let things: Vec<String> = things.collect();
         if !things.is_empty() {
             write!(f, ": {}", things.join(", "))?;
@@ -147,6 +146,11 @@ impl fmt::Display for Removed {
         }
         Ok(())
     }
+}
+
+/// `1 mount`, `2 mounts`.
+fn several(count: u64, thing: &str) -> String {
+    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Removes what labs left whose processes are gone, and says what that was.
