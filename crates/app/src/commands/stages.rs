@@ -201,9 +201,8 @@ impl Rows {
         if self.devices.is_empty() {
             return Cow::Borrowed(events);
         }
-        let is_own = |event: &&Event| {
-            self.devices.iter().any(|device| device == names.get(event.device))
-        };
+        let is_own =
+            |event: &&Event| self.devices.iter().any(|device| device == names.get(event.device));
         Cow::Owned(events.iter().filter(is_own).cloned().collect())
     }
 

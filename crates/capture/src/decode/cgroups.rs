@@ -57,7 +57,8 @@ impl Cgroups {
                 return;
             }
             let settings_start = self.roots.limits(&own);
-            let known = cgroup::Cgroup { path: own.to_string(), settings_start, ..Default::default() };
+            let known =
+                cgroup::Cgroup { path: own.to_string(), settings_start, ..Default::default() };
             self.limits.insert(own.into_owned(), known);
         }
     }

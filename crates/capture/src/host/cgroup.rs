@@ -61,11 +61,9 @@ impl Roots {
     pub fn limits(&self, path: &str) -> BTreeMap<String, String> {
         let below = Path::new(path.trim_start_matches('/'));
         let mut limits = BTreeMap::new();
-        for (root, files) in [
-            (&self.unified, UNIFIED_LIMITS),
-            (&self.blkio, BLKIO_LIMITS),
-            (&self.cpu, CPU_LIMITS),
-        ] {
+        for (root, files) in
+            [(&self.unified, UNIFIED_LIMITS), (&self.blkio, BLKIO_LIMITS), (&self.cpu, CPU_LIMITS)]
+        {
             let Some(folder) = root.as_ref().map(|root| root.join(below)) else { continue };
             for file in files {
                 if let Some(text) = read_text(folder.join(file)) {
@@ -157,6 +155,9 @@ mod tests {
         let found = roots.limits("/a/b");
         assert_eq!(found["io.max"], "7:0 rbps=9 wbps=max riops=max wiops=max; 7:1 rbps=8");
         assert_eq!(found["blkio.throttle.read_bps_device"], "7:0 1024");
-        assert_eq!((found.len(), roots.limits("/a").len(), Roots::default().limits("/a/b").len()), (2, 0, 0));
+        assert_eq!(
+            (found.len(), roots.limits("/a").len(), Roots::default().limits("/a/b").len()),
+            (2, 0, 0)
+        );
     }
 }

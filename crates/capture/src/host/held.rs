@@ -134,11 +134,7 @@ impl Found {
 
 /// Has `reader` look at every process that `wanted` names by number and name, and keep the files whose
 /// path begins with one of `prefixes`; all without any.
-pub fn read(
-    reader: &Reader,
-    wanted: impl Fn(u32, &str) -> bool,
-    prefixes: &[String],
-) -> Found {
+pub fn read(reader: &Reader, wanted: impl Fn(u32, &str) -> bool, prefixes: &[String]) -> Found {
     let mut found = Found::default();
     let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<u32>().ok();
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -406,6 +402,9 @@ mod tests {
         assert_eq!((found.held.len(), found.refused), (3, 0));
         let mut all = Found { processes: 1, ..Found::default() };
         all.add(found);
-        assert_eq!((all.held.len(), all.nameless().0, all.processes), (3, u64::from(!all.held[0].in_memory), 1));
+        assert_eq!(
+            (all.held.len(), all.nameless().0, all.processes),
+            (3, u64::from(!all.held[0].in_memory), 1)
+        );
     }
 }

@@ -122,7 +122,10 @@ mod tests {
     #[test]
     fn a_name_may_hold_anything() {
         let stat = Stat::parse("7 (a) b (c)) S 4 7 7 0 -1 0 0 0 9").unwrap();
-        assert_eq!((stat.name.as_str(), stat.field(4), stat.field(8)), ("a) b (c)", Some(4), Some(0)));
+        assert_eq!(
+            (stat.name.as_str(), stat.field(4), stat.field(8)),
+            ("a) b (c)", Some(4), Some(0))
+        );
         assert_eq!((stat.field(12), stat.field(22), stat.field(2)), (Some(9), None, None));
     }
 

@@ -108,7 +108,8 @@ impl Processes {
             None => {
                 let (name, started, others) = stat_of(pid)?;
                 let subject = out.names.intern(&process_subject(pid, &name));
-                let known = Known { subject, started, io, changed: 0, seen: self.looks, told: false };
+                let known =
+                    Known { subject, started, io, changed: 0, seen: self.looks, told: false };
                 put(out, subject, &io, &others);
                 self.known.entry(pid).or_insert(known)
             }

@@ -43,9 +43,15 @@ const EFFECTS: &[(&str, &[&str])] = &[
     ("vm/laptop_mode", &["dirty_throttle", "fsync"]),
     ("CPU limit of *", &["run_queue"]),
     // A bio is held back before it is queued; those that wait for it wait where it is asked for.
-    ("I/O limit of *", &["cgroup_throttle", "dirty_throttle", "journal_commit", "fsync", "page_lock"]),
+    (
+        "I/O limit of *",
+        &["cgroup_throttle", "dirty_throttle", "journal_commit", "fsync", "page_lock"],
+    ),
     // Of a device that is not compared: what is compared may stand on it.
-    ("limit on *", &["cgroup_throttle", "dirty_throttle", "journal_commit", "fsync", "page_lock", "d2c"]),
+    (
+        "limit on *",
+        &["cgroup_throttle", "dirty_throttle", "journal_commit", "fsync", "page_lock", "d2c"],
+    ),
     ("memory", &["reclaim", "swap", "page_read", "page_fault", "dirty_throttle"]),
     ("CPUs", &["run_queue"]),
 ];
@@ -91,7 +97,8 @@ fn cgroups(pairs: &[Pair<'_>], sides: [&Summary; 2], found: &mut Found) {
     }
     let is_paired =
         |name: &str| pairs.iter().any(|pair| pair.devices.iter().any(|it| it.device == name));
-    let paths: BTreeSet<&String> = both.iter().flat_map(|it| it.iter()).map(|it| &it.path).collect();
+    let paths: BTreeSet<&String> =
+        both.iter().flat_map(|it| it.iter()).map(|it| &it.path).collect();
     for path in paths {
         let own = both.map(|it| it.iter().find(|cgroup| cgroup.path == *path));
         let cpus = |cpus: f64| format!("{} CPUs", words::number(cpus));

@@ -265,7 +265,10 @@ fn a_limit_of_a_cgroup_stands_beside_its_waits() {
     b.environment.cgroups = vec![limited(
         "/db",
         &[
-            ("io.max", "8:0 rbps=max wbps=max riops=40 wiops=max; 8:16 rbps=max wbps=1048576 riops=max wiops=max"),
+            (
+                "io.max",
+                "8:0 rbps=max wbps=max riops=40 wiops=max; 8:16 rbps=max wbps=1048576 riops=max wiops=max",
+            ),
             ("cpu.max", "150000 100000"),
         ],
     )];

@@ -107,7 +107,8 @@ mod tests {
     use super::*;
 
     fn cgroup(settings: &[(&str, &str)]) -> Cgroup {
-        let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let settings =
+            settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         Cgroup { settings_start: settings.collect(), ..Cgroup::default() }
     }
 

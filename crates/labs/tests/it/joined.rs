@@ -91,7 +91,9 @@ fn own_code_path() -> Result<()> {
     let place = |frames: &[&str], part: &str| frames.iter().position(|it| it.contains(part));
     let whole = stacks.iter().find(|(_, user)| place(user, "reads_for_the_lab").is_some());
     let Some((kernel, user)) = whole else {
-        panic!("no function of the program: {stacks:#?}, {}", recording.overview());
+        let said = recording.stacks.iter().filter(|stack| stack.user);
+        let said: Vec<&str> = said.map(|stack| recording.text(stack.reason)).collect();
+        panic!("no function of the program: {stacks:#?}, {said:?}, {}", recording.overview());
     };
     assert!(place(user, "reads_for_the_lab") < place(user, "main"), "{user:?}");
     assert!(place(user, "main").is_some(), "{user:?}");

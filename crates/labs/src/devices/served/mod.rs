@@ -109,8 +109,7 @@ impl Served {
             changed: Condvar::new(),
         });
         let disk = Disk(Arc::clone(&shared));
-        let (folder, session) =
-            mount(scratch, "served", disk, &[MountOption::DefaultPermissions])?;
+        let (folder, session) = mount(scratch, "served", disk, &[MountOption::DefaultPermissions])?;
         let device = LoopDevice::over(scratch, &folder.join(NAME))?;
         let answering = Arc::clone(&shared);
         let timer = std::thread::spawn(move || answering.answer_in_time());

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #define BLOCK  4096
-#define BLOCKS 200
+#define BLOCKS 1500
 
 static __attribute__((noinline)) int read_one(int disk, void *block, long number)
 {
