@@ -37,7 +37,8 @@ pub struct Sampling {
     pub every: Duration,
     /// Whether processes and cgroups are looked at too.
     pub processes: bool,
-    /// Whether programs count what comes into the page cache and leaves it: about 40 ns for each folio.
+    /// Whether programs count what comes into the page cache and leaves it: one run for each folio, of which
+    /// `--help` says the cost.
     pub page_cache: bool,
 }
 

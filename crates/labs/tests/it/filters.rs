@@ -91,6 +91,15 @@ fn expected(recording: &Recording, keeps: &Keeps) -> BTreeSet<u64> {
     kept.map(|request| request.request_id).collect()
 }
 
+/// How many of these requests the watch saw as a whole.
+fn whole(recording: &Recording, wanted: &BTreeSet<u64>) -> u64 {
+    let whole = recording.requests.iter().filter(|it| {
+        let ended = matches!(it.status, Status::Complete | Status::Error);
+        wanted.contains(&it.request_id) && ended && it.q2c_ns.is_some()
+    });
+    whole.count() as u64
+}
+
 /// How many requests the stages of a recording are of, by its requests.
 fn in_stages(recording: &Path, arguments: &[String]) -> Result<u64> {
     let mut command = iowhy(["stages"])?;
@@ -176,11 +185,7 @@ fn of_a_report() -> Result<()> {
         let (found, counted) = kept(&path, arguments)?;
         assert_eq!(found, wanted, "{arguments:?}: {}", recording.overview());
         assert_eq!(counted, wanted.len() as u64, "{arguments:?}");
-        let whole = recording.requests.iter().filter(|it| {
-            let ended = matches!(it.status, Status::Complete | Status::Error);
-            wanted.contains(&it.request_id) && ended && it.q2c_ns.is_some()
-        });
-        assert_eq!(in_stages(&path, arguments)?, whole.count() as u64, "stages {arguments:?}");
+        assert_eq!(in_stages(&path, arguments)?, whole(from, &wanted), "stages {arguments:?}");
         assert!(!wanted.is_empty() && wanted.len() < all, "{arguments:?} tells nothing apart");
     }
     let nothing = words("--operation write --flags R");
