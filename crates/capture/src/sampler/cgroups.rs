@@ -1,6 +1,7 @@
 //! What each cgroup read, wrote and holds in memory: v2's io.stat and memory.stat, or v1's blkio and
-//! memory controllers, with the cgroups below each.
+//! memory controllers, with the cgroups below each; and which were held back by a limit of CPU time.
 
+use super::limits::Limits;
 use super::{Out, number_of, pressure};
 use crate::host::{own, read_text};
 use iowhy_core::model::{Metric, Name};
@@ -40,9 +41,11 @@ const MEMORY: [(&str, &str, Metric, u64); 9] = [
 pub(super) struct Cgroups {
     /// v2's root, if it has controllers.
     unified: Option<PathBuf>,
-    /// v1's root of blkio and of memory.
+    /// v1's root of blkio, of memory and of cpu.
     blkio: Option<PathBuf>,
     memory: Option<PathBuf>,
+    cpu: Option<PathBuf>,
+    limits: Limits,
     /// Their paths below the root.
     paths: Vec<PathBuf>,
     looks: u64,
@@ -66,11 +69,12 @@ impl Cgroups {
             match kind {
                 "cgroup2" => {
                     let text = read_text(path.join("cgroup.controllers")).unwrap_or_default();
-                    let is_used = text.split(' ').any(|it| it == "io" || it == "memory");
+                    let is_used = text.split(' ').any(|it| ["io", "memory", "cpu"].contains(&it));
                     cgroups.unified = is_used.then_some(path).or(cgroups.unified);
                 }
                 "cgroup" if has("blkio") => cgroups.blkio = Some(path),
                 "cgroup" if has("memory") => cgroups.memory = Some(path),
+                "cgroup" if has("cpu") => cgroups.cpu = Some(path),
                 _ => {}
             }
         }
@@ -98,7 +102,7 @@ impl Cgroups {
     }
 
     fn find_paths(&mut self) {
-        let roots = [&self.unified, &self.blkio, &self.memory];
+        let roots = [&self.unified, &self.blkio, &self.memory, &self.cpu];
         let mut paths: Vec<PathBuf> = Vec::new();
         for root in roots.into_iter().flatten() {
             let mut folders = vec![root.clone()];
@@ -117,7 +121,7 @@ impl Cgroups {
         self.paths = paths;
     }
 
-    fn read(&self, index: usize, out: &mut Out<'_>) {
+    fn read(&mut self, index: usize, out: &mut Out<'_>) {
         let Some(path) = self.paths.get(index) else { return };
         let below = path.strip_prefix("/").unwrap_or(path);
         let subject = out.names.intern(&path.to_string_lossy());
@@ -134,6 +138,9 @@ impl Cgroups {
         }
         if let Some(root) = &self.memory {
             memory(&root.join(below), subject, out, |line| line.1);
+        }
+        if let Some(root) = self.cpu.as_ref().or(self.unified.as_ref()) {
+            self.limits.look(&root.join(below), subject, out);
         }
     }
 }

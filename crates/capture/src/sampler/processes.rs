@@ -163,15 +163,36 @@ fn io_of(text: &str) -> Option<[u64; 7]> {
 
 /// Name, start time (clock ticks), major faults and time waited for block I/O.
 fn stat_of(pid: u32) -> Option<(String, u64, [u64; 2])> {
-    let text = read_text(format!("/proc/{pid}/stat"))?;
-    // The name may hold anything, parentheses too.
-    let (begin, end) = (text.find('(')? + 1, text.rfind(')')?);
-    let name = text.get(begin..end)?.to_owned();
-    let fields: Vec<&str> = text.get(end + 1..)?.split_whitespace().collect();
-    // proc(5) counts from 1, and these begin with the third.
-    let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
-    let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
-    Some((name, field(22)?, [field(12)?, field(42).unwrap_or(0).saturating_mul(tick_ns)]))
+    let stat = Stat::of(pid)?;
+    Some((stat.name.clone(), stat.field(22)?, [stat.field(12)?, stat.ticks_ns(42).unwrap_or(0)]))
+}
+
+/// What /proc/PID/stat says.
+pub(super) struct Stat {
+    /// The process's name.
+    pub name: String,
+    rest: String,
+}
+
+impl Stat {
+    pub fn of(pid: u32) -> Option<Stat> {
+        let text = read_text(format!("/proc/{pid}/stat"))?;
+        // The name may hold anything, parentheses too.
+        let (begin, end) = (text.find('(')? + 1, text.rfind(')')?);
+        let (name, rest) = (text.get(begin..end)?.to_owned(), text.get(end + 1..)?.to_owned());
+        Some(Stat { name, rest })
+    }
+
+    /// The field that proc(5) gives this number: it counts from 1, and these begin with the third.
+    pub fn field(&self, number: usize) -> Option<u64> {
+        self.rest.split_whitespace().nth(number.checked_sub(3)?)?.parse().ok()
+    }
+
+    /// The same of one in clock ticks, nanoseconds.
+    pub fn ticks_ns(&self, number: usize) -> Option<u64> {
+        let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
+        Some(self.field(number)?.saturating_mul(tick_ns))
+    }
 }
 
 #[cfg(test)]
