@@ -34,9 +34,14 @@ impl Stat {
         self.fields.get(number.checked_sub(3)?).copied()
     }
 
+    /// The same of one in clock ticks, nanoseconds.
+    pub fn ticks_ns(&self, number: usize) -> Option<u64> {
+        self.field(number)?.checked_mul(tick_ns())
+    }
+
     /// When the process started, CLOCK_BOOTTIME nanoseconds, in steps of [`tick_ns`].
     pub fn start_ns(&self) -> Option<u64> {
-        self.field(22)?.checked_mul(tick_ns())
+        self.ticks_ns(22)
     }
 }
 

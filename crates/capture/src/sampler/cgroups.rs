@@ -1,6 +1,7 @@
 //! What each cgroup read, wrote and holds in memory: v2's io.stat and memory.stat, or v1's blkio and
-//! memory controllers, with the cgroups below each.
+//! memory controllers, with the cgroups below each; and which were held back by a limit of CPU time.
 
+use super::limits::Limits;
 use super::{Out, number_of, pressure};
 use crate::host::cgroup::Roots;
 use crate::host::{own, read_text};
@@ -40,6 +41,7 @@ const MEMORY: [(&str, &str, Metric, u64); 9] = [
 #[derive(Debug, Default)]
 pub(super) struct Cgroups {
     roots: Roots,
+    limits: Limits,
     /// Their paths below the root.
     paths: Vec<PathBuf>,
     looks: u64,
@@ -73,7 +75,8 @@ impl Cgroups {
     }
 
     fn find_paths(&mut self) {
-        let roots = [&self.roots.unified, &self.roots.blkio, &self.roots.memory];
+        let Roots { unified, blkio, memory, cpu } = &self.roots;
+        let roots = [unified, blkio, memory, cpu];
         let mut paths: Vec<PathBuf> = Vec::new();
         for root in roots.into_iter().flatten() {
             let mut folders = vec![root.clone()];
@@ -92,7 +95,7 @@ impl Cgroups {
         self.paths = paths;
     }
 
-    fn read(&self, index: usize, out: &mut Out<'_>) {
+    fn read(&mut self, index: usize, out: &mut Out<'_>) {
         let Some(path) = self.paths.get(index) else { return };
         let below = path.strip_prefix("/").unwrap_or(path);
         let subject = out.names.intern(&path.to_string_lossy());
@@ -109,6 +112,9 @@ impl Cgroups {
         }
         if let Some(root) = &self.roots.memory {
             memory(&root.join(below), subject, out, |line| line.1);
+        }
+        if let Some(root) = self.roots.cpu.as_ref().or(self.roots.unified.as_ref()) {
+            self.limits.look(&root.join(below), subject, out);
         }
     }
 }

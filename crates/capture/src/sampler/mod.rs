@@ -9,6 +9,7 @@
 
 mod cgroups;
 mod devices;
+mod limits;
 mod processes;
 mod system;
 
@@ -196,6 +197,17 @@ impl Out<'_> {
             self.row(metric, subject, before.value, before.looked_ns);
         }
         self.row(metric, subject, value, now_ns);
+    }
+
+    /// Writes a value that was another one at an earlier look, which was not written: `before` is that
+    /// value and when it was so.
+    fn put_since(&mut self, metric: Metric, subject: Name, before: (u64, u64), value: u64) {
+        let (before, looked_ns) = before;
+        if self.written.values.len() < MOST_FOLLOWED {
+            let earlier = Last { value: before, looked_ns, written_ns: 0 };
+            self.written.values.entry((metric, subject)).or_insert(earlier);
+        }
+        self.put(metric, subject, value);
     }
 
     fn row(&mut self, metric: Metric, subject: Name, value: u64, time_ns: u64) {

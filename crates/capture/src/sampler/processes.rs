@@ -1,7 +1,7 @@
 //! What each process had devices do, and what it asked for, as /proc/PID/io and stat tell.
 
 use super::Out;
-use crate::host::process::{Stat, tick_ns};
+use crate::host::process::Stat;
 use crate::host::{own, read_text};
 use iowhy_core::model::metric::process_subject;
 use iowhy_core::model::{Metric, Name};
@@ -173,7 +173,7 @@ fn io_of(text: &str) -> Option<[u64; 7]> {
 /// Name, start time (ns), major faults and time waited for block I/O.
 fn stat_of(pid: u32) -> Option<(String, u64, [u64; 2])> {
     let stat = Stat::of(pid)?;
-    let waited_ns = stat.field(42).unwrap_or(0).saturating_mul(tick_ns());
+    let waited_ns = stat.ticks_ns(42).unwrap_or(0);
     let (started_ns, faults) = (stat.start_ns()?, stat.field(12)?);
     Some((stat.name, started_ns, [faults, waited_ns]))
 }

@@ -1,6 +1,7 @@
 //! The machine as a whole: meminfo, vmstat, CPU times, pressure.
 
 use super::{Out, number_of, pressure};
+use crate::host::process::tick_ns;
 use crate::host::read_text;
 use iowhy_core::model::Metric;
 
@@ -94,7 +95,7 @@ fn vmstat(out: &mut Out<'_>) {
 /// CPU times are in clock ticks: user, nice, system, idle, iowait, irq, softirq, steal.
 fn stat(out: &mut Out<'_>) {
     let Some(text) = read_text("/proc/stat") else { return };
-    let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
+    let tick_ns = tick_ns();
     let first = text.lines().next().and_then(|line| line.strip_prefix("cpu "));
     let ticks: Vec<u64> =
         first.into_iter().flat_map(str::split_whitespace).flat_map(str::parse).collect();

@@ -6,7 +6,7 @@ use super::busy::BusyTime;
 use super::latency::Latencies;
 use super::life::{Life, Stand};
 use super::streams::Found;
-use super::summary::{DirectionSummary, ErrorCount, ReasonCount, STALLED_NS};
+use super::summary::{DirectionSummary, ErrorCount, InScheduler, ReasonCount, STALLED_NS};
 use crate::model::{Name, Names, Request};
 use rustc_hash::FxHashMap;
 
@@ -150,6 +150,8 @@ pub(super) struct DeviceTally {
     pub overtaken: u64,
     /// When the oldest open request was queued.
     oldest_open_ns: Option<u64>,
+    /// Those of the open requests that stand in the scheduler.
+    in_scheduler: InScheduler,
     errors: FxHashMap<i32, u64>,
     unlinked: FxHashMap<Name, u64>,
 }
@@ -174,6 +176,7 @@ impl DeviceTally {
             latest_end_ns: 0,
             overtaken: 0,
             oldest_open_ns: None,
+            in_scheduler: InScheduler::default(),
             errors: FxHashMap::default(),
             unlinked: FxHashMap::default(),
         }
@@ -254,6 +257,9 @@ impl DeviceTally {
         self.begun_before += u64::from(life.queued_ns < self.start_ns);
         let oldest = self.oldest_open_ns.unwrap_or(u64::MAX);
         self.oldest_open_ns = Some(oldest.min(life.queued_ns));
+        if let Some(since) = life.inserted_ns() {
+            self.in_scheduler.add(now_ns.saturating_sub(since.max(self.start_ns)));
+        }
         let before = life.intervals[Interval::Q2d].unwrap_or(0);
         let issued = life.queued_ns.saturating_add(before);
         if issued < now_ns {
@@ -334,6 +340,11 @@ impl DeviceTally {
     /// The age of the oldest open request at the end of the watch.
     pub fn oldest_open(&self, window: Window) -> Option<u64> {
         self.oldest_open_ns.map(|since| window.end_ns.saturating_sub(since))
+    }
+
+    /// Its open requests that stand in the scheduler at the end of the watch.
+    pub fn in_scheduler(&self) -> InScheduler {
+        self.in_scheduler
     }
 
     /// The longest that a request that ended took, nanoseconds.

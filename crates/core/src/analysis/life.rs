@@ -53,6 +53,16 @@ impl Life {
         }
     }
 
+    /// Since when it stands in the scheduler; `None` where it was never inserted, or was issued since.
+    #[inline]
+    pub fn inserted_ns(&self) -> Option<u64> {
+        let ByInterval([q2g_ns, g2i_ns, i2d_ns, _, q2d_ns, d2c_ns, _]) = self.intervals;
+        if i2d_ns.or(q2d_ns).or(d2c_ns).is_some() {
+            return None;
+        }
+        Some(self.queued_ns.saturating_add(q2g_ns?).saturating_add(g2i_ns?))
+    }
+
     /// When it completed; the time that it was last heard of where that is not known.
     #[inline]
     pub fn ended_ns(&self) -> u64 {

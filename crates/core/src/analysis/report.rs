@@ -9,7 +9,8 @@ use super::rows::Rows;
 use super::settings;
 use super::summarizer::Summarizer;
 use super::summary::{
-    DEVICE_ROWS, DeviceSummary, DirectionSummary, Row, STALLED_NS, Summary, Usage, Watch,
+    DEVICE_ROWS, DeviceSummary, DirectionSummary, InScheduler, Row, STALLED_NS, Summary, Usage,
+    Watch,
 };
 use super::tables::{Whole, fold, sum};
 use crate::model::environment::Device;
@@ -45,7 +46,7 @@ pub(super) fn summary(
         origins: rows.origins(),
         code_paths: rows.code_paths(),
         changed_settings: settings::changed(environment),
-        patterns: report.patterns(),
+        patterns: report.patterns(&rows),
         environment: environment.clone(),
     }
 }
@@ -58,12 +59,11 @@ struct Report<'a> {
 }
 
 impl Report<'_> {
-    fn patterns(&self) -> Patterns {
-        let device = |slot: usize| self.all.devices.get(slot).map(|tally| self.name(tally));
+    fn patterns(&self, rows: &Rows) -> Patterns {
+        let name = |slot: usize| self.all.devices.get(slot).map(|tally| self.name(tally));
+        let device = |slot: usize| (name(slot).unwrap_or_default(), rows.code_paths_of(slot));
         let stacks = &self.all.charged.stacks;
-        self.all
-            .patterns
-            .finish(self.names, stacks, self.window.end_ns, |slot| device(slot).unwrap_or_default())
+        self.all.patterns.finish(self.names, stacks, self.window.end_ns, device)
     }
 
     fn name(&self, tally: &DeviceTally) -> String {
@@ -183,6 +183,7 @@ impl Report<'_> {
             open_requests: tally.open(),
             overtaken_requests: tally.overtaken,
             oldest_open_ns: tally.oldest_open(self.window),
+            in_scheduler: tally.in_scheduler(),
             is_oldest_overdue: tally
                 .oldest_open(self.window)
                 .is_some_and(|age| age >= STALLED_NS && age > tally.longest_ns()),
@@ -238,6 +239,7 @@ impl Report<'_> {
             overtaken_requests: 0,
             oldest_open_ns: None,
             is_oldest_overdue: false,
+            in_scheduler: InScheduler::default(),
             stalled_ns: known
                 .filter(|device| counters::is_hung(device, self.window))
                 .map(|_| self.window.duration_ns()),

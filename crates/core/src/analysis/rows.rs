@@ -181,6 +181,23 @@ impl Rows<'_> {
         let all = sum(&folded);
         let counted = sum(&fold(&self.charged.origins, self.counts(), |origin| origin));
         let samples = sum(&fold(&self.charged.samples, self.counts(), |()| ()));
+        let requests = counted.all().requests + counted.open.requests;
+        CodePaths {
+            sampled_requests: samples.all().requests + samples.open.requests,
+            // Stacks are weighed by bios, of which a request may have several.
+            represented_requests: (all.all().requests + all.open.requests).min(requests),
+            counted_requests: requests,
+            table: self.paths(folded),
+        }
+    }
+
+    /// The code paths of one device's requests, most time first.
+    pub fn code_paths_of(&self, device: usize) -> Vec<Row<CodePathRow>> {
+        let here = |place: Place| place.device() == device;
+        self.paths(fold(&self.charged.code_paths, here, |path| path)).rows
+    }
+
+    fn paths(&self, folded: Folded<CodePath>) -> Table<CodePathRow> {
         let order = |a: &CodePath, b: &CodePath| {
             let text = |path: &CodePath| {
                 let row = self.code_path(path);
@@ -188,16 +205,8 @@ impl Rows<'_> {
             };
             text(a).cmp(&text(b))
         };
-        let requests = counted.all().requests + counted.open.requests;
-        CodePaths {
-            sampled_requests: samples.all().requests + samples.open.requests,
-            // Stacks are weighed by bios, of which a request may have several.
-            represented_requests: (all.all().requests + all.open.requests).min(requests),
-            counted_requests: requests,
-            table: table(folded, Vec::new(), Whole::of(&all), order, |path, _| {
-                self.code_path(path)
-            }),
-        }
+        let whole = Whole::of(&sum(&folded));
+        table(folded, Vec::new(), whole, order, |path, _| self.code_path(path))
     }
 
     fn code_path(&self, path: &CodePath) -> CodePathRow {

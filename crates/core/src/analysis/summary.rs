@@ -151,6 +151,8 @@ pub struct DeviceSummary {
     /// Whether that is at least [`STALLED_NS`] and longer than any request that completed took: the
     /// request is lost, or in a capture its completion.
     pub is_oldest_overdue: bool,
+    /// Those of the requests in flight that stand in the scheduler: their time there is in no stage.
+    pub in_scheduler: InScheduler,
     /// For how long at the end of the watch requests were in flight and none completed,
     /// nanoseconds; `None` below [`STALLED_NS`].
     pub stalled_ns: Option<u64>,
@@ -170,6 +172,26 @@ pub struct DeviceSummary {
     pub kernel: Option<KernelCounters>,
     /// Whether the figures are those counters, since there is no record of any request.
     pub is_kernel_counted: bool,
+}
+
+/// Requests that were inserted in a scheduler and not issued when the watch ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct InScheduler {
+    /// How many.
+    pub requests: u64,
+    /// For how long they stood there within the watch, all together, nanoseconds: at least this.
+    pub time_ns: u64,
+    /// The one that stood there longest, nanoseconds.
+    pub longest_ns: u64,
+}
+
+impl InScheduler {
+    /// Adds a request that stands there for so long.
+    pub(super) fn add(&mut self, time_ns: u64) {
+        self.requests += 1;
+        self.time_ns = self.time_ns.saturating_add(time_ns);
+        self.longest_ns = self.longest_ns.max(time_ns);
+    }
 }
 
 /// From when on requests without any completion are called a stall, nanoseconds.

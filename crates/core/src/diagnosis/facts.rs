@@ -44,7 +44,8 @@ pub struct Waited<'a> {
 }
 
 impl<'a> Waited<'a> {
-    fn of(groups: Vec<&'a WaitGroup>) -> Waited<'a> {
+    /// These groups, longest first.
+    pub(super) fn of(groups: Vec<&'a WaitGroup>) -> Waited<'a> {
         let sum = |of: fn(&WaitGroup) -> u64| groups.iter().map(|group| of(group)).sum();
         Waited {
             time_ns: sum(|group| group.time_ns),
@@ -108,6 +109,14 @@ impl<'a> Facts<'a> {
     /// Time that threads of programs were blocked, nanoseconds.
     pub fn blocked_ns(&self) -> u64 {
         self.blocked_ns
+    }
+
+    /// Time that they were blocked, without the waits that are known to be for other devices: what one
+    /// device is to be judged by, however many threads wait elsewhere. Nanoseconds.
+    pub fn blocked_near(&self, device: &str) -> u64 {
+        let groups = self.summary.patterns.waits.iter();
+        let elsewhere = groups.filter(|it| it.device.as_deref().is_some_and(|it| it != device));
+        self.blocked_ns.saturating_sub(elsewhere.map(|group| group.time_ns).sum())
     }
 
     /// How many steps less sure a finding is for what the watch has lost: one where it is lossy or was
@@ -205,6 +214,13 @@ impl<'a> Facts<'a> {
         rows.filter(|row| has_function(&row.subject.kernel, functions)).collect()
     }
 
+    /// The code paths of one device's requests that go through one of `functions` of the kernel; their
+    /// shares are of that device's requests.
+    pub fn paths_on(&self, device: &str, functions: &[&str]) -> Vec<&'a Row<CodePathRow>> {
+        let rows = self.patterns(device).map_or(&[][..], |it| &it.code_paths).iter();
+        rows.filter(|row| has_function(&row.subject.kernel, functions)).collect()
+    }
+
     /// The share of the requests' time that goes through one of `functions` of the kernel.
     pub fn path_share(&self, functions: &[&str]) -> f64 {
         self.paths(functions).iter().map(|row| row.usage.time_share).sum()
@@ -284,6 +300,11 @@ pub fn stage(device: &DeviceSummary, direction: Direction, at: Interval) -> Opti
 /// The sum of a stage over reads, writes, flushes and the rest, nanoseconds.
 pub fn stage_sum(device: &DeviceSummary, at: Interval) -> u64 {
     device.directions.0.iter().filter_map(|it| it.intervals[at]).map(|stage| stage.sum_ns).sum()
+}
+
+/// The time that requests stood in the scheduler (I2D), of those too that stand there still, nanoseconds.
+pub fn scheduled_ns(device: &DeviceSummary) -> u64 {
+    stage_sum(device, Interval::I2d).saturating_add(device.in_scheduler.time_ns)
 }
 
 /// Whether a stack holds one of `functions`; a name that ends in `*` stands for all that begin so.

@@ -244,6 +244,17 @@ impl Finding {
         self
     }
 
+    /// Whether it would be critical if nobody waited for other devices: what stops one program is no less
+    /// for it where another one, elsewhere, has more threads that wait.
+    fn rules_its_device(&self, facts: &Facts<'_>) -> bool {
+        let Some(device) = self.subject.device.as_deref() else { return false };
+        if self.impact_of != ImpactOf::BlockedTime {
+            return false;
+        }
+        let near = facts.blocked_near(device) as f64 / facts.duration_ns().max(1) as f64;
+        self.threads >= CRITICAL_THREADS && self.threads >= CRITICAL_IMPACT * near
+    }
+
     /// Adds what is the same for every rule: the severity from the impact, the confidence from what
     /// the watch has lost.
     pub(super) fn complete(mut self, cause: &'static str, facts: &Facts<'_>) -> Finding {
@@ -255,6 +266,8 @@ impl Finding {
         } else {
             Severity::Info
         };
+        let severity =
+            if self.rules_its_device(facts) { severity.max(Severity::Warning) } else { severity };
         self.severity = severity.min(self.most);
         let of_waits = self.impact_of == ImpactOf::BlockedTime && facts.loses_waits();
         for _ in 0..facts.doubts() + usize::from(of_waits) {

@@ -137,3 +137,31 @@ fn ten_hours_hide_what_takes_seconds() {
     let missing = diagnosis.not_judged.iter().find(|it| it.cause == "writeback-burst");
     assert!(missing.is_some_and(|it| it.reason.contains("in steps of")), "{diagnosis:#?}");
 }
+
+/// Ten threads of somebody wait all the time at a lock on sda; one waits for `held_ns` for its cost model
+/// on sdb, and for `else_ns` for sdb itself. How severe the cost model is said to be.
+fn beside_others(held_ns: u64, else_ns: u64) -> Severity {
+    let mut script = whole(10);
+    script.batch.waits.clear();
+    let mut wait = |who: (u32, &str), class, ns, at_device, device| {
+        script.wait(who, class, ns, if at_device { ns } else { 0 }, 0);
+        let device = script.names.intern(device);
+        script.batch.waits.last_mut().unwrap().device = Some(device);
+    };
+    for pid in 100..110 {
+        wait((pid, "app"), WaitClass::FsLock, 10_000_000_000, false, "sda");
+    }
+    wait((7, "cat"), WaitClass::Iocost, held_ns, false, "sdb");
+    wait((7, "cat"), WaitClass::Device, else_ns, true, "sdb");
+    let findings = judged(&script).findings;
+    findings.into_iter().find(|it| it.cause == "iocost-throttle").unwrap().severity
+}
+
+#[test]
+fn what_stops_one_program_is_no_less_beside_many_that_wait_elsewhere() {
+    const S: u64 = 1_000_000_000;
+    assert_eq!(beside_others(9 * S, S / 2), Severity::Warning);
+    // Of a program that waits for its own disk, and of one that hardly waits, it is a detail.
+    assert_eq!(beside_others(3 * S, 6 * S), Severity::Info);
+    assert_eq!(beside_others(2 * S, 0), Severity::Info);
+}

@@ -161,6 +161,8 @@ metrics! {
         CausedWrite = "io.write_bytes" Counter Bytes "Pages that it made dirty and direct writes: what devices are to write for it, whenever that is.";
         CancelledWrite = "io.cancelled_write_bytes" Counter Bytes "Dirty pages that it threw away (by truncating or deleting) before they were written.";
         ProcessMajorFaults = "stat.majflt" Counter Count "Page faults that had to read from a device.";
+        ProcessCpu = "stat.cpu_ns" Counter Nanoseconds "CPU time of its threads, in clock ticks; only of processes in cgroups whose limit of CPU time was reached.";
+        HeldBack = "cgroup.cpu_throttled_ns" Counter Nanoseconds "Time that the limit of CPU time of its cgroup, or of one above, held that cgroup back, on all CPUs together; the same for all of its processes.";
         DelayedByIo = "stat.delayacct_blkio_ns" Counter Nanoseconds "Time that it waited for block I/O as delay accounting has it: 0 unless kernel.task_delayacct is on.";
     }
     Cgroup {
@@ -178,6 +180,7 @@ metrics! {
         CgroupReclaimed = "memory.pgsteal" Counter Bytes "Their pages that were reclaimed; only on cgroup v2.";
         CgroupRestored = "memory.workingset_restore_file" Counter Bytes "Their pages of files that came back and had been in active use when they were dropped.";
         CgroupMajorFaults = "memory.pgmajfault" Counter Count "Their page faults that had to read from a device.";
+        CgroupHeldBack = "cpu.throttled_ns" Counter Nanoseconds "Time that their limit of CPU time (cpu.max, or version 1's cpu.cfs_quota_us) held them back, on all CPUs together.";
         CgroupIoSome = "io.pressure.some" Counter Nanoseconds "Time in which at least one of their tasks waited for I/O.";
         CgroupIoFull = "io.pressure.full" Counter Nanoseconds "Time in which all of their tasks that had something to do waited for I/O.";
         CgroupMemorySome = "memory.pressure.some" Counter Nanoseconds "Time in which at least one of their tasks waited for memory.";

@@ -133,6 +133,15 @@ impl Cgroup {
         writing(self.path.join(file), value.to_owned())
     }
 
+    /// What takes the limit of its CPU time away again.
+    pub fn lifting_cpu(&self) -> impl FnOnce() -> Result<()> + use<> {
+        let (file, value) = match self.unified {
+            true => ("cpu.max", "max"),
+            false => ("cpu.cfs_quota_us", "-1"),
+        };
+        writing(self.path.join(file), value.to_owned())
+    }
+
     /// `command`, run inside: a shell enters the cgroup first and then becomes the command.
     pub fn inside(&self, command: &Command) -> Command {
         let mut wrapped = Command::new("/bin/sh");

@@ -16,6 +16,7 @@ pub mod waiting;
 
 use super::life::{Life, Stand};
 use super::stacks::Stacks;
+use super::usage::{CodePathRow, Row};
 use crate::model::{Names, Request, RequestPart, Wait};
 
 pub use access::{Access, FilePattern};
@@ -45,6 +46,8 @@ pub struct DevicePatterns {
     pub owners: Vec<OwnerTimeline>,
     /// By address.
     pub access: Access,
+    /// Which functions asked for its requests: shares are of what the stacks of its requests stand for.
+    pub code_paths: Vec<Row<CodePathRow>>,
 }
 
 /// Adds up rows as they come.
@@ -86,18 +89,20 @@ impl Tally {
         }
     }
 
-    /// The result; `device` gives the name of each slot.
+    /// The result; `device` gives the name and the code paths of each slot.
     pub fn finish(
         &self,
         names: &Names,
         stacks: &Stacks,
         end_ns: u64,
-        device: impl Fn(usize) -> String,
+        device: impl Fn(usize) -> (String, Vec<Row<CodePathRow>>),
     ) -> Patterns {
         let devices = self.devices.iter().enumerate().map(|(slot, tally)| {
             let timeline = tally.timeline.finish(end_ns);
+            let (device, code_paths) = device(slot);
             DevicePatterns {
-                device: device(slot),
+                device,
+                code_paths,
                 owners: tally.timeline.owners(timeline.bins.len(), names),
                 timeline,
                 access: tally.access.finish(names),

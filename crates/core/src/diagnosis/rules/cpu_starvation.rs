@@ -1,22 +1,37 @@
 //! What a thread waited for is there, but it does not get a CPU.
 
 use super::*;
+use crate::analysis::summary::Series;
+use crate::model::Metric;
+use crate::model::metric::process_of;
+use facts::Waited;
+use std::collections::BTreeMap;
 
 /// The share of the blocked time. Chosen.
 const SHARE: f64 = 0.2;
+/// Waits a second from which on a program does I/O all the time, so that who holds it back holds its I/O
+/// back. Chosen, as for syncs (fsync-heavy).
+const WAITS_PER_S: f64 = 20.0;
+/// The share of its cgroup's CPU time that it must use: where others use the limit up, nothing tells
+/// whether it wants a CPU. Chosen: more than all others.
+const MOST_OF_CPU: f64 = 0.5;
 
 rule!(
     "cpu-starvation",
     "a CPU that is not free after the I/O",
     "The device has answered and the thread is woken, but other work has its CPU: a real-time task, a \
      limit of its cgroup (cpu.max), a hypervisor. The program measures slow I/O, although the requests \
-     were fast.",
+     were fast. Since Linux 6.18 a limit stops a thread only where it goes back to its program: after its \
+     wait, so that the cgroup's own count (cpu.stat) is what tells.",
     "Delays of microseconds, which are the price of a switch.",
     needs: [Waits],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
+    if let Some(held) = held_back(facts) {
+        return Ok(held.finding(facts).into());
+    }
     let mut waited = facts.waits(|group| group.starved_ns > 0);
     waited.groups.sort_by_key(|group| std::cmp::Reverse(group.starved_ns));
     let delayed: u64 = waited.groups.iter().map(|group| group.starved_ns).sum();
@@ -40,4 +55,157 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .fix("find what has the CPU (top, perf top): real-time tasks, cpu.max of its cgroup, steal time; give it a CPU of its own")
         .check("on an idle CPU (taskset) the delay is gone; if not, the device wakes it late")
         .into())
+}
+
+/// Programs that the limit of their cgroup's CPU time holds back.
+struct Held<'a> {
+    waited: Waited<'a>,
+    /// Their cgroup, where it is known.
+    cgroup: Option<&'a str>,
+    /// For how long, on all CPUs together.
+    limited_ns: u64,
+    /// The part of it that can be theirs: no more than what they did not wait, and what their waits hold.
+    lost_ns: u64,
+    /// Their waits, and the part of `lost_ns` that is in none.
+    whole_ns: u64,
+}
+
+/// The programs that lose most by a limit of CPU time. Those of one cgroup have the same count.
+fn held_back<'a>(facts: &Facts<'a>) -> Option<Held<'a>> {
+    let counts = facts.summary().samples.of(Metric::HeldBack);
+    let mut cgroups: BTreeMap<u64, Vec<&'a Series>> = BTreeMap::new();
+    for series in counts.iter().filter(|it| it.change > 0.0) {
+        cgroups.entry(series.last.to_bits()).or_default().push(series);
+    }
+    let held = cgroups.values().filter_map(|members| held_in(facts, members));
+    held.max_by_key(|held| held.lost_ns)
+}
+
+fn held_in<'a>(facts: &Facts<'a>, members: &[&'a Series]) -> Option<Held<'a>> {
+    let limited_ns = members.iter().map(|it| it.change as u64).max()?;
+    let cpu = |series: &&Series| {
+        let used = facts.summary().samples.get(Metric::ProcessCpu, &series.subject);
+        used.map_or(0.0, |used| used.change)
+    };
+    let waits_of = |series: &&Series| {
+        let (pid, name) = process_of(&series.subject)?;
+        let waited = facts.waits(|group| group.pid == pid && group.process == name);
+        (waited.waits as f64 >= WAITS_PER_S * facts.seconds()).then_some(waited)
+    };
+    let of_all: f64 = members.iter().map(cpu).sum();
+    let (mut of_them, mut room_ns, mut groups) = (0.0, 0, Vec::new());
+    for (series, waited) in members.iter().filter_map(|it| Some((it, waits_of(it)?))) {
+        of_them += cpu(series);
+        let threads = waited.groups.iter().map(|group| group.threads).max().unwrap_or(1);
+        room_ns += (threads * facts.duration_ns()).saturating_sub(waited.time_ns);
+        groups.extend(waited.groups);
+    }
+    if groups.is_empty() || of_them < MOST_OF_CPU * of_all {
+        return None;
+    }
+    groups.sort_by_key(|group| std::cmp::Reverse(group.time_ns));
+    let waited = Waited::of(groups);
+    let in_waits_ns = waited.groups.iter().map(|group| group.starved_ns).sum::<u64>();
+    let beside_ns = limited_ns.saturating_sub(in_waits_ns).min(room_ns);
+    let cgroups = facts.summary().samples.of(Metric::CgroupHeldBack);
+    let last = members.first()?.last;
+    let cgroup = cgroups.iter().find(|it| it.last == last).map(|it| it.subject.as_str());
+    let (lost_ns, whole_ns) = (in_waits_ns + beside_ns, waited.time_ns + beside_ns);
+    let counts = lost_ns as f64 >= SHARE * whole_ns as f64;
+    counts.then_some(Held { waited, cgroup, limited_ns, lost_ns, whole_ns })
+}
+
+impl Held<'_> {
+    fn finding(&self, facts: &Facts<'_>) -> Finding {
+        let Held { limited_ns, lost_ns, whole_ns, ref waited, .. } = *self;
+        let subject = Subject { device: None, file: None, ..waited.subject() };
+        let its = lost_ns as f64 / whole_ns.max(1) as f64;
+        let cgroup = self.cgroup.map(|path| format!(" ({path})")).unwrap_or_default();
+        let sentence = format!(
+            "the limit of CPU time of its cgroup{cgroup} holds {} back: {} of what its I/O seems to take",
+            words::who(&subject),
+            words::percent(its),
+        );
+        // What lies beside the waits is in no sum of them.
+        let all_ns = facts.blocked_ns() + (whole_ns - waited.time_ns);
+        let impact = lost_ns as f64 / all_ns.max(1) as f64;
+        let threads = lost_ns as f64 / facts.duration_ns().max(1) as f64;
+        let stat = format!("cat /sys/fs/cgroup{}/cpu.stat", self.cgroup.unwrap_or(""));
+        Finding::of_share(ImpactOf::BlockedTime, impact, threads, sentence)
+            .about(subject)
+            .shown("held back by the limit, on all CPUs", limited_ns as f64, "ns", stat)
+            .shown("of the time that it waits or is held back", its * 100.0, "%", "iowhy waits")
+            .shown("its waits", waited.waits as f64 / facts.seconds(), "1/s", "iowhy waits")
+            .fix("a higher limit: cpu.max of its cgroup (version 1: cpu.cfs_quota_us, Kubernetes: limits.cpu), or less that computes within it")
+            .check("nr_throttled in cpu.stat stands still with a higher limit; if its I/O is as slow then, it was not the limit")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::diagnosis::{Finding, Severity, diagnose};
+    use crate::model::{Metric, Sample, WaitClass};
+    use crate::script::{START_NS, Script};
+
+    const MS: u64 = 1_000_000;
+    const S: u64 = 1_000 * MS;
+
+    /// A reader of 100 requests a second, of `each` nanoseconds.
+    fn reader(each: u64) -> Script {
+        let mut script = Script::new(10);
+        for index in 0..1000 {
+            let read = script.read("sda", 4096).by(7, "cat").at((index * 10 * MS) as i64);
+            read.sector(index * 7919 * 8).direct(500, 500, each - 1000).add();
+            script.wait((7, "cat"), WaitClass::Device, each, each - 1000, 0);
+        }
+        script
+    }
+
+    /// Adds a counter that grows by `change` over the watch.
+    fn counter(script: &mut Script, metric: Metric, subject: &str, change: u64) {
+        let (scope, word) = (metric.info().scope, metric.info().word);
+        let (subject, metric) = (script.names.intern(subject), script.names.intern(word));
+        for (time_ns, value) in [(START_NS, 5), (START_NS + 10 * S, 5 + change)] {
+            script.batch.samples.push(Sample { time_ns, scope, subject, metric, value: value as f64 });
+        }
+    }
+
+    fn found(script: &Script) -> Option<Finding> {
+        diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "cpu-starvation")
+    }
+
+    /// The reader in a cgroup whose limit holds it back for so long, with `others` of its CPU time.
+    fn limited(each: u64, limited_ns: u64, others: u64) -> Script {
+        let mut script = reader(each);
+        counter(&mut script, Metric::CgroupHeldBack, "/pods/a", limited_ns);
+        for (subject, cpu_ns) in [("7 cat", 400 * MS), ("9 make", others)] {
+            counter(&mut script, Metric::HeldBack, subject, limited_ns);
+            counter(&mut script, Metric::ProcessCpu, subject, cpu_ns);
+        }
+        script
+    }
+
+    #[test]
+    fn a_limit_of_cpu_time_is_named() {
+        let found = found(&limited(100_000, 8 * S, 0)).unwrap();
+        assert!((0.97..1.0).contains(&found.impact) && found.severity == Severity::Critical, "{found:?}");
+        assert_eq!((found.subject.pid, found.evidence[0].figure), (Some(7), 8e9));
+        assert!(found.sentence.contains("(/pods/a) holds cat (7) back"), "{}", found.sentence);
+    }
+
+    #[test]
+    fn a_limit_that_holds_nobody_back_is_silent() {
+        assert_eq!(found(&limited(100_000, 0, 0)), None);
+        // Of ten seconds it waits nine and a half: the disk is what is slow.
+        assert_eq!(found(&limited(9_500_000, 8 * S, 0)), None);
+    }
+
+    #[test]
+    fn who_uses_the_limit_up_is_held_back() {
+        assert_eq!(found(&limited(100_000, 8 * S, 4 * S)), None);
+        let mut idle = Script::new(10);
+        counter(&mut idle, Metric::HeldBack, "9 make", 8 * S);
+        counter(&mut idle, Metric::ProcessCpu, "9 make", 8 * S);
+        assert_eq!(found(&idle), None);
+    }
 }

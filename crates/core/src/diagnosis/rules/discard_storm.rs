@@ -6,7 +6,7 @@ use crate::analysis::{Direction, Interval};
 
 /// The share of the device's time that discards take. Chosen.
 const SHARE: f64 = 0.1;
-/// Discards a second from which on it is a storm even where each is quick.
+/// Discards in the whole watch below which it is no storm.
 const LEAST: u64 = 20;
 
 rule!(

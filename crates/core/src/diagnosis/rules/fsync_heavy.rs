@@ -10,7 +10,7 @@ use facts::calls::SYNC_FILE;
 const BYTES_PER_SYNC: f64 = 32_768.0;
 /// Waits in fsync a second from which on it is a habit, not a save now and then. Chosen.
 const SYNCS_PER_S: f64 = 20.0;
-/// The share of the blocked time.
+/// The share of the blocked time, beside that of other devices. Chosen.
 const SHARE: f64 = 0.2;
 
 rule!(
@@ -30,11 +30,12 @@ fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
     let waited = facts.waits(|group| facts.is_call(group.syscall, SYNC_FILE));
     let rate = waited.waits as f64 / facts.seconds();
-    let share = waited.time_ns as f64 / facts.blocked_ns().max(1) as f64;
+    let subject = waited.subject();
+    let near = subject.device.as_deref().map_or(facts.blocked_ns(), |it| facts.blocked_near(it));
+    let share = waited.time_ns as f64 / near.max(1) as f64;
     if rate < SYNCS_PER_S || share < SHARE {
         return Ok(Verdict::Clear);
     }
-    let subject = waited.subject();
     let Some(device) = facts.devices().iter().find(|it| Some(&it.device) == subject.device.as_ref()) else {
         return Err(Missing("the device that fsync waits for is not in the data".to_owned()));
     };
@@ -63,4 +64,44 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .fix("commit several changes with one fsync (group commit, larger transactions); put the log on its own device; where the data may be lost, do not sync it")
         .check("the same writes without fsync, or ten with one: if the waits stay, something else is slow")
         .into())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::diagnosis::{Finding, diagnose};
+    use crate::model::WaitClass;
+    use crate::script::Script;
+
+    const MS: u64 = 1_000_000;
+
+    /// A log that is synced fifty times a second, 2 ms each, beside ten threads that wait for `device`.
+    fn found(device: Option<&str>) -> Option<Finding> {
+        let mut script = Script::new(10);
+        for index in 0..500 {
+            let write = script.write("sdb", 4096).by(7, "log").at((index * 20 * MS) as i64);
+            write.sector(index * 8).direct(500, 500, MS).add();
+            script.wait((7, "log"), WaitClass::Fsync, 2 * MS, MS, 0);
+            let sdb = script.names.intern("sdb");
+            let wait = script.batch.waits.last_mut().unwrap();
+            (wait.syscall, wait.device) = (Some(74), Some(sdb));
+        }
+        for pid in 100..110 {
+            script.wait((pid, "app"), WaitClass::PageFault, 9000 * MS, 9000 * MS, 0);
+            let device = device.map(|name| script.names.intern(name));
+            script.batch.waits.last_mut().unwrap().device = device;
+        }
+        diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "fsync-heavy")
+    }
+
+    #[test]
+    fn a_device_is_judged_by_its_own_waits() {
+        let found = found(Some("sda")).unwrap();
+        assert_eq!(found.subject.device.as_deref(), Some("sdb"));
+    }
+
+    #[test]
+    fn waits_that_may_be_for_the_same_device_count() {
+        assert_eq!(found(None), None);
+        assert_eq!(found(Some("sdb")), None);
+    }
 }

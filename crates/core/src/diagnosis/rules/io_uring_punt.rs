@@ -1,8 +1,9 @@
 //! io_uring hands requests to kernel threads.
 
 use super::*;
+use crate::analysis::summary::DeviceSummary;
 
-/// The share of the requests' time that worker threads submitted. Chosen.
+/// The share of a device's requests' time that worker threads submitted. Chosen.
 const SHARE: f64 = 0.3;
 const WORKER: &[&str] = &["io_wq_submit_work", "io_worker_handle_work", "io_wq_worker"];
 
@@ -19,29 +20,70 @@ rule!(
 
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_stacks()?;
-    let paths = facts.paths(WORKER);
-    let share: f64 = paths.iter().map(|row| row.usage.time_share).sum();
-    let Some(first) = paths.first() else { return Ok(Verdict::Clear) };
-    if share < SHARE {
+    let share = |device: &DeviceSummary| {
+        let paths = facts.paths_on(&device.device, WORKER);
+        paths.iter().map(|row| row.usage.time_share).sum::<f64>()
+    };
+    let punted_ns = |device: &DeviceSummary| share(device) * facts::device_time_ns(device) as f64;
+    // Each device by itself: what others do elsewhere makes it no better.
+    let punted = facts.devices().iter().filter(|device| share(device) >= SHARE);
+    let Some(device) = punted.max_by(|a, b| punted_ns(a).total_cmp(&punted_ns(b))) else {
         return Ok(Verdict::Clear);
-    }
-    let device = facts.devices().first().map(|device| device.device.clone());
-    let name = first.subject.process.clone();
-    let row = facts.devices().iter().flat_map(|it| &it.processes).find(|row| Some(&row.subject.process) == name.as_ref());
-    let subject = facts::subject_of(device.as_deref().unwrap_or(""), row);
+    };
+    let (name, share) = (&device.device, share(device));
+    let paths = facts.paths_on(name, WORKER);
+    let process = paths.first().and_then(|row| row.subject.process.as_deref());
+    let top = facts.top_process(device, |row| Some(row.subject.process.as_str()) == process);
+    let subject = facts::subject_of(name, top);
     let sentence = format!(
-        "io_uring gives the requests of {} to kernel threads: {} of their time",
+        "io_uring gives the requests of {} on {name} to kernel threads: {} of their time",
         words::who(&subject),
         words::percent(share),
     );
-    let time: u64 = facts.devices().iter().map(facts::device_time_ns).sum();
+    let time = facts::device_time_ns(device);
     Ok(Finding::of_device(facts, (share * time as f64) as u64, time, sentence)
         .about(subject)
         // The requests take their time by whomever they are sent; what the detour costs is not seen.
         .upper_bound()
         .sure(Confidence::Certain)
-        .shown("requests' time that worker threads submitted", share * 100.0, "%", "iowhy stacks")
+        .shown("requests' time that worker threads submitted", share * 100.0, "%", format!("iowhy stacks -d {name}"))
         .fix("open files with O_DIRECT on a file system that can (XFS, ext4), without IOSQE_ASYNC; allocate files beforehand; a limit of workers (IORING_REGISTER_IOWQ_MAX_WORKERS)")
         .check("ps -L shows iou-wrk threads of the program; without them the requests were its own")
         .into())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::diagnosis::{Finding, Severity, diagnose};
+    use crate::script::Script;
+
+    const MS: u64 = 1_000_000;
+
+    /// Much that waits on sda, and little on sdb, of which `punted` of 1,000 requests are sent by workers.
+    fn found(punted: u64) -> Option<Finding> {
+        let mut script = Script::new(10);
+        for index in 0..1000 {
+            let at = (index * 10 * MS) as i64;
+            let read = script.read("sda", 4096).by(7, "fio").at(at).sector(index * 7919 * 8);
+            read.direct(500, 500, 50 * MS).stacks(&["blkdev_read_iter", "aio_read"], &["main"], 1).add();
+            let path = if index < punted { "io_wq_submit_work" } else { "io_submit_sqes" };
+            let read = script.read("sdb", 4096).by(8, "fio").at(at).sector(index * 7919 * 8);
+            read.direct(500, 500, MS).stacks(&["blkdev_read_iter", path], &["main"], 1).add();
+        }
+        let findings = diagnose(&script.summary()).findings;
+        findings.into_iter().find(|it| it.cause == "io-uring-punt")
+    }
+
+    #[test]
+    fn a_device_is_judged_by_its_own_requests() {
+        let found = found(1000).unwrap();
+        assert_eq!((found.subject.device.as_deref(), found.subject.pid), (Some("sdb"), Some(8)));
+        assert!(found.impact > 0.99 && found.severity == Severity::Warning, "{found:?}");
+    }
+
+    #[test]
+    fn some_that_are_handed_over_are_no_habit() {
+        assert_eq!(found(200), None);
+        assert_eq!(found(0), None);
+    }
 }

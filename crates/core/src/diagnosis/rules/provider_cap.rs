@@ -77,7 +77,7 @@ pub fn is_saturated(device: &DeviceSummary) -> bool {
 }
 
 pub(super) fn plateau(facts: &Facts<'_>, device: &DeviceSummary) -> Option<Plateau> {
-    if !is_saturated(device) {
+    if !is_saturated(device) || super::tag_starvation::sets_the_pace(facts, device) {
         return None;
     }
     let timeline = even_bins(&facts.patterns(&device.device)?.timeline);

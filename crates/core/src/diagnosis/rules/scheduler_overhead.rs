@@ -3,18 +3,26 @@
 use super::*;
 use crate::analysis::Interval;
 use crate::analysis::summary::DeviceSummary;
+use crate::model::WaitClass;
 
 /// The scheduler's share of the requests' time. Chosen.
 const SHARE: f64 = 0.3;
 /// And this multiple of the device's time: where both are alike, the device is what is full. Chosen.
 const TIMES_DEVICE: f64 = 1.5;
+/// From when on a request is starved: for so long mq-deadline, which sorts too, lets a read wait at most
+/// (read_expire).
+const STARVED_NS: u64 = 500_000_000;
+/// And this multiple of the longest that any took at the device: what makes all wait is in both. Chosen.
+const TIMES_LONGEST: u64 = 10;
 
 rule!(
     "scheduler-overhead",
     "the I/O scheduler",
     "A scheduler sorts requests and spreads the device over processes. On a device that can work on \
      many at once it has nothing to gain: bfq hands out few requests at a time and waits for a process \
-     to send its next, and what stands in its queue could have been done. That time is I2D.",
+     to send its next, and what stands in its queue could have been done. That time is I2D. It may also \
+     favour some processes for seconds, whose requests pass at once, while those of others stand still: \
+     few requests, which wait very long, and those that stand there yet have no I2D at all.",
     "A device that is given as many requests as it can take while the others stand in the scheduler: \
      then it is full, and any queue would hold them.",
     needs: [Queueing],
@@ -23,33 +31,206 @@ rule!(
 
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_queueing()?;
-    let sums = |device: &DeviceSummary| {
-        let sum = |at| facts::stage_sum(device, at) as f64;
-        (sum(Interval::I2d), sum(Interval::D2c), sum(Interval::Q2c).max(1.0))
-    };
     let device = facts.busiest(|device| {
-        let (held, at_device, whole) = sums(device);
-        held / whole >= SHARE && held >= TIMES_DEVICE * at_device && device.stalled_ns.is_none()
+        let sums = Sums::of(facts, device);
+        let is_longer = sums.held_ns as f64 >= TIMES_DEVICE * sums.at_device_ns as f64;
+        sums.held_ns as f64 >= SHARE * sums.whole_ns as f64
+            && (is_longer || sums.starved_ns.is_some())
+            && device.stalled_ns.is_none()
     });
     let Some(device) = device else { return Ok(Verdict::Clear) };
-    let (held, at_device, whole) = sums(device);
+    let sums = Sums::of(facts, device);
+    let of_whole = |time_ns: u64| time_ns as f64 / sums.whole_ns as f64;
+    let (held, at_device) = (of_whole(sums.held_ns), of_whole(sums.at_device_ns));
     let name = &device.device;
     let scheduler = facts.setting(device, "queue/scheduler").and_then(words::chosen);
     let scheduler = scheduler.unwrap_or("the scheduler");
+    let longest_ns = longest_of(device, Interval::I2d).max(sums.starved_ns.unwrap_or(0));
+    let up_to = sums.starved_ns.map(|it| format!(", some for {}", words::time(it as f64)));
+    let up_to = up_to.unwrap_or_default();
     let sentence = format!(
-        "{scheduler} holds requests of {name} back: {} of their time in its queue, {} at the device",
-        words::percent(held / whole),
-        words::percent(at_device / whole),
+        "{scheduler} holds requests of {name} back{up_to}: {} of their time in its queue, {} at the device",
+        words::percent(held),
+        words::percent(at_device),
     );
     let top = facts.top_process(device, |_| true);
-    Ok(Finding::of_device(facts, held as u64, whole as u64, sentence)
+    Ok(Finding::of_device(facts, sums.held_ns, sums.whole_ns, sentence)
         .about(facts::subject_of(name, top))
         // A device that has more to do at once may take longer for each.
         .upper_bound()
-        .shown("time in the scheduler (I2D)", held / whole * 100.0, "%", format!("iowhy stages -d {name}"))
-        .shown("time at the device (D2C)", at_device / whole * 100.0, "%", format!("iowhy stages -d {name}"))
-        .shown("requests at the device on average", at_device / facts.duration_ns().max(1) as f64, "requests", format!("iowhy -d {name}"))
+        .shown("time in the scheduler (I2D)", held * 100.0, "%", format!("iowhy stages -d {name}"))
+        .shown("time at the device (D2C)", at_device * 100.0, "%", format!("iowhy stages -d {name}"))
+        .shown("longest in the scheduler", longest_ns as f64, "ns", format!("iowhy stages -d {name}"))
+        .shown("standing there at the end", device.in_scheduler.requests as f64, "requests", format!("iowhy -d {name}"))
+        .shown("requests at the device on average", sums.at_device_ns as f64 / facts.duration_ns().max(1) as f64, "requests", format!("iowhy -d {name}"))
         .fix(format!("echo none > /sys/block/{name}/queue/scheduler (udev rule to keep it); schedulers pay on rotating disks and for fairness"))
         .check("with none I2D is gone; if D2C rises by as much, the device was full and the scheduler only showed it")
         .into())
+}
+
+/// Where a device's requests spend their time. Those that stand in the scheduler still count for as long
+/// as they do.
+struct Sums {
+    held_ns: u64,
+    at_device_ns: u64,
+    whole_ns: u64,
+    /// For how long a request stood in the scheduler at most, where some are starved.
+    starved_ns: Option<u64>,
+}
+
+impl Sums {
+    fn of(facts: &Facts<'_>, device: &DeviceSummary) -> Sums {
+        let sum = |at| facts::stage_sum(device, at);
+        let scheduled_ns = facts::scheduled_ns(device);
+        let (queued_ns, longest_wait_ns) = queued(facts, device);
+        let longest_ns = longest_of(device, Interval::I2d).max(device.in_scheduler.longest_ns);
+        let longest_ns = longest_ns.max(longest_wait_ns);
+        let starved_ns = is_starving(device, longest_ns).then_some(longest_ns);
+        // What was queued when others were, and not seen to end, only the waits of its threads tell.
+        let held_ns = if starved_ns.is_some() { scheduled_ns.max(queued_ns) } else { scheduled_ns };
+        let beyond_ns = held_ns.saturating_sub(sum(Interval::I2d));
+        Sums {
+            held_ns,
+            at_device_ns: sum(Interval::D2c),
+            whole_ns: sum(Interval::Q2c).saturating_add(beyond_ns).max(1),
+            starved_ns,
+        }
+    }
+}
+
+/// How long threads waited for requests that stood in the device's scheduler, and the longest; nothing
+/// where requests stand before it as long.
+fn queued(facts: &Facts<'_>, device: &DeviceSummary) -> (u64, u64) {
+    let before = facts::stage_sum(device, Interval::Q2g) + facts::stage_sum(device, Interval::G2i);
+    if before >= facts::scheduled_ns(device) {
+        return (0, 0);
+    }
+    let own = [WaitClass::Device, WaitClass::PageRead, WaitClass::PageFault];
+    let waited = facts.waits(|group| {
+        own.contains(&group.class) && group.device.as_ref() == Some(&device.device)
+    });
+    let longest = waited.groups.iter().map(|group| group.longest_ns.min(group.queue_ns)).max();
+    (waited.groups.iter().map(|group| group.queue_ns).sum(), longest.unwrap_or(0))
+}
+
+/// Whether some requests, the longest for `longest_ns`, stand in the scheduler for very long while the
+/// device is quick and most others pass: a device that is full makes all of them wait, one that pauses
+/// holds some as long itself.
+fn is_starving(device: &DeviceSummary, longest_ns: u64) -> bool {
+    let stages = |at| device.directions.0.iter().map(move |it| it.intervals[at]);
+    let both = stages(Interval::I2d).zip(stages(Interval::D2c));
+    let both = both.filter_map(|(held, at_device)| Some((held?, at_device?)));
+    let most_pass = both
+        .max_by_key(|(held, _)| held.requests)
+        .is_some_and(|(held, at_device)| held.p50_ns <= at_device.p50_ns);
+    let at_device = longest_of(device, Interval::D2c);
+    most_pass && longest_ns >= STARVED_NS && longest_ns >= TIMES_LONGEST * at_device
+}
+
+/// The longest of a stage in any direction, nanoseconds.
+fn longest_of(device: &DeviceSummary, at: Interval) -> u64 {
+    let stages = device.directions.0.iter().filter_map(|it| it.intervals[at]);
+    stages.map(|stage| stage.max_ns).max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::diagnosis::{Finding, Severity, diagnose};
+    use crate::model::Status;
+    use crate::model::environment::Device;
+    use crate::script::Script;
+
+    const MS: u64 = 1_000_000;
+
+    fn script() -> Script {
+        let mut script = Script::new(10);
+        script.environment.devices.push(Device {
+            name: "sda".to_owned(),
+            settings_start: [("queue/scheduler".to_owned(), "none [bfq]".to_owned())].into(),
+            ..Device::default()
+        });
+        script
+    }
+
+    fn found(script: &Script) -> Option<Finding> {
+        diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "scheduler-overhead")
+    }
+
+    /// Two readers that are served all the time, each request in `d2c`, after `i2d` in the scheduler.
+    fn served(i2d: u64, d2c: u64) -> Script {
+        let mut script = script();
+        let each = i2d + d2c + 2000;
+        for index in 0..2 * 9_900 * MS / each {
+            let at = (index / 2 * each) as i64;
+            let read = script.read("sda", 4096).by(7 + (index % 2) as u32, "fast").at(at);
+            read.sector(index * 7919 * 8).scheduled(1000, 1000, i2d, d2c).add();
+        }
+        script
+    }
+
+    /// Adds readers whose request stands in the scheduler since `at`.
+    fn starved(script: &mut Script, readers: u32, at: u64) {
+        for reader in 0..readers {
+            let mut read = script.read("sda", 4096).by(70 + reader, "slow").at(at as i64);
+            (read.request.q2g_ns, read.request.g2i_ns) = (Some(1000), Some(1000));
+            read.status(Status::InFlight).add();
+        }
+    }
+
+    #[test]
+    fn what_stands_in_the_scheduler_at_the_end_counts() {
+        let mut script = served(5000, MS);
+        assert_eq!(found(&script), None);
+        starved(&mut script, 2, 4000 * MS);
+        let found = found(&script).unwrap();
+        // Twelve seconds there, twenty at the device.
+        assert!((0.34..0.41).contains(&found.impact) && found.severity == Severity::Warning, "{found:?}");
+        assert!(found.sentence.starts_with("bfq holds requests of sda back, some for 6.00 s: "), "{found:?}");
+    }
+
+    #[test]
+    fn what_completed_at_last_is_starved_too() {
+        let mut script = served(5000, MS);
+        for reader in 0..3_u32 {
+            for turn in 0..2_u64 {
+                let read = script.read("sda", 4096).by(70 + reader, "slow").at((turn * 4900 * MS) as i64);
+                read.sector(turn * 8).scheduled(1000, 1000, 4800 * MS, MS).add();
+            }
+        }
+        assert!(found(&script).unwrap().sentence.contains("some for 4.80 s"));
+    }
+
+    #[test]
+    fn the_waits_of_threads_tell_of_requests_that_were_overtaken() {
+        let mut script = served(5000, MS);
+        starved(&mut script, 2, 4000 * MS);
+        // One that others overtook may be one whose end was lost.
+        script.environment.losses.add("ring", 1, "requests that have no record", true);
+        assert_eq!(found(&script), None);
+        let last = script.batch.requests.len() as u64;
+        for (pid, id) in [(70, last - 1), (71, last)] {
+            script.wait_for((pid, "slow"), 4000 * MS, 6000 * MS, &[id]);
+        }
+        assert!(found(&script).unwrap().sentence.contains("some for 6.00 s"));
+    }
+
+    #[test]
+    fn a_full_device_starves_nobody() {
+        // All stand in the scheduler for about as long as the device takes.
+        let mut script = served(9 * MS, 10 * MS);
+        starved(&mut script, 2, 9_985 * MS);
+        assert_eq!(found(&script), None);
+        // A request that is older than the others is one in thousands.
+        let mut script = served(5000, MS);
+        starved(&mut script, 1, 8000 * MS);
+        assert_eq!(found(&script), None);
+    }
+
+    #[test]
+    fn a_device_that_pauses_starves_nobody() {
+        let mut script = served(5000, MS);
+        script.read("sda", 4096).by(7, "fast").at(0).scheduled(1000, 1000, 5000, 5000 * MS).add();
+        starved(&mut script, 2, 3000 * MS);
+        assert_eq!(found(&script), None);
+    }
 }

@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::analysis::Interval;
+use crate::analysis::summary::DeviceSummary;
 use crate::model::WaitClass;
+use facts::Waited;
 
 /// Up to so many a queue is short for any device that works on more than one request at a time: SATA
 /// has 32, NVMe hundreds.
@@ -10,6 +12,8 @@ const SHORT: f64 = 32.0;
 /// The share of the requests' time before they get one, or of the threads' that wait for one: a thread that
 /// sends many sleeps for each tag in turn, so that each of its requests waits for a moment only. Chosen.
 const SHARE: f64 = 0.2;
+/// Up to so many are few enough that, all taken, they make the rate even by themselves. Chosen.
+const FEW: f64 = 8.0;
 const WAIT: &[&str] = &["blk_mq_get_tag"];
 
 rule!(
@@ -22,21 +26,46 @@ rule!(
     needs: [Queueing, Settings],
 );
 
+fn is_short(facts: &Facts<'_>, device: &DeviceSummary) -> bool {
+    facts.number(device, "queue/nr_requests").is_some_and(|it| it <= SHORT)
+}
+
+/// The waits for one of the device's tags, and their share of the blocked time beside other devices.
+fn waits<'a>(facts: &Facts<'a>, device: &DeviceSummary) -> (Waited<'a>, f64) {
+    let name = &device.device;
+    let waited = facts.waits(|group| {
+        group.class == WaitClass::Tag && group.device.as_ref().is_none_or(|it| it == name)
+    });
+    let share = waited.class_ns as f64 / facts.blocked_near(name).max(1) as f64;
+    (waited, share)
+}
+
+/// The share of the time that is spent waiting for a tag: of the requests', or of the threads'.
+fn starved_share(facts: &Facts<'_>, device: &DeviceSummary) -> f64 {
+    let whole = facts::stage_sum(device, Interval::Q2c).max(1) as f64;
+    let of_requests = facts::stage_sum(device, Interval::Q2g) as f64 / whole;
+    if of_requests > 0.0 { of_requests.max(waits(facts, device).1) } else { 0.0 }
+}
+
+fn is_starved(facts: &Facts<'_>, device: &DeviceSummary) -> bool {
+    is_short(facts, device) && starved_share(facts, device) >= SHARE
+}
+
+/// Whether so few tags, while others wait for one, make an even rate by themselves: each comes back after
+/// as long as the device takes, so that the rate says nothing of what the device could do.
+pub(super) fn sets_the_pace(facts: &Facts<'_>, device: &DeviceSummary) -> bool {
+    facts.number(device, "queue/nr_requests").is_some_and(|it| it <= FEW) && is_starved(facts, device)
+}
+
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_queueing()?;
-    let waited = facts.waits_for(WaitClass::Tag);
-    let of_threads = waited.class_ns as f64 / facts.blocked_ns().max(1) as f64;
-    let device = facts.busiest(|device| {
-        let short = facts.number(device, "queue/nr_requests").is_some_and(|it| it <= SHORT);
-        let whole = facts::stage_sum(device, Interval::Q2c).max(1) as f64;
-        let of_requests = facts::stage_sum(device, Interval::Q2g) as f64 / whole;
-        short && of_requests > 0.0 && of_requests.max(of_threads) >= SHARE
-    });
+    let device = facts.busiest(|device| is_starved(facts, device));
     let Some(device) = device else { return Ok(Verdict::Clear) };
     let tags = facts.number(device, "queue/nr_requests").unwrap_or(0.0);
     let name = &device.device;
     let (held, whole) =
         (facts::stage_sum(device, Interval::Q2g), facts::stage_sum(device, Interval::Q2c));
+    let (waited, of_threads) = waits(facts, device);
     let sentence = format!(
         "{name} may have only {tags:.0} requests under way: others wait for one to come back, {} of their time",
         words::percent(held as f64 / whole.max(1) as f64),
@@ -59,4 +88,46 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .fix(format!("echo 256 > /sys/block/{name}/queue/nr_requests; for SCSI also device/queue_depth, for virtio the host's queue size"))
         .check("with more tags Q2G falls; if D2C rises by as much, the device was the limit after all")
         .into())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::diagnosis::{Diagnosis, diagnose};
+    use crate::model::WaitClass;
+    use crate::model::environment::Device;
+    use crate::script::Script;
+
+    const MS: u64 = 1_000_000;
+
+    /// Four reads at once, of 8 ms each, from a queue of so many tags, for which somebody waits on `device`.
+    fn judged(tags: &str, device: &str) -> Diagnosis {
+        let mut script = Script::new(10);
+        script.environment.devices.push(Device {
+            name: "sda".to_owned(),
+            settings_start: [("queue/nr_requests".to_owned(), tags.to_owned())].into(),
+            ..Device::default()
+        });
+        for index in 0..4 * 1248_u64 {
+            let read = script.read("sda", 4096).by(7, "fio").at((index / 4 * 8 * MS) as i64);
+            read.sector(index * 7919 * 8).direct(1000, 1000, 8 * MS - 2000).add();
+        }
+        script.wait((7, "fio"), WaitClass::Tag, 9000 * MS, 0, 0);
+        let device = script.names.intern(device);
+        script.batch.waits.last_mut().unwrap().device = Some(device);
+        diagnose(&script.summary())
+    }
+
+    fn has(diagnosis: &Diagnosis, cause: &str) -> bool {
+        diagnosis.findings.iter().any(|it| it.cause == cause)
+    }
+
+    #[test]
+    fn few_tags_make_an_even_rate() {
+        let found = judged("4", "sda");
+        assert!(has(&found, "tag-starvation") && !has(&found, "provider-cap"), "{found:#?}");
+        // With room in the queue, or while nobody waits for its tags, something behind it is even.
+        for other in [judged("256", "sda"), judged("4", "sdb")] {
+            assert!(!has(&other, "tag-starvation") && has(&other, "provider-cap"), "{other:#?}");
+        }
+    }
 }

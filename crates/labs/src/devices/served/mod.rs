@@ -172,6 +172,13 @@ impl Hand {
         self.set(Speed { latency, ..Speed::default() });
     }
 
+    /// Lets each discard take so long, and what comes after it wait; the limits stay.
+    pub fn discard(&self, discard: Duration) {
+        let mut state = self.0.state();
+        let speed = Speed { discard, ..state.pace.speed() };
+        state.pace.set(speed, Instant::now());
+    }
+
     /// Answers nothing for so long, whatever waits already.
     pub fn stall(&self, time: Duration) {
         let until = Instant::now() + time;
@@ -347,7 +354,7 @@ impl Filesystem for Disk {
         if let Some(place) = self.0.bytes().get_mut(start..start.saturating_add(length as usize)) {
             place.fill(0);
         }
-        self.0.promise(Kind::Write, 0, What::Flushed(reply));
+        self.0.promise(Kind::Discard, 0, What::Flushed(reply));
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {

@@ -17,6 +17,8 @@ pub struct Speed {
     pub latency: Duration,
     /// What emptying the cache takes; what arrives meanwhile waits for it.
     pub flush: Duration,
+    /// What giving back a piece of space takes; what arrives meanwhile waits for it.
+    pub discard: Duration,
 }
 
 /// How much of a limit may be saved up: a slice of the kernel's own throttling (HZ / 10).
@@ -28,6 +30,7 @@ pub(super) enum Kind {
     Read,
     Write,
     Flush,
+    Discard,
 }
 
 /// Answers when a request is done, one after the other at each limit.
@@ -61,17 +64,17 @@ impl Pace {
 
     /// When a request that comes now is done.
     pub(super) fn due(&mut self, kind: Kind, bytes: u64, now: Instant) -> Instant {
-        let Speed { iops, write_iops, read_bps, write_bps, latency, flush } = self.speed;
+        let Speed { iops, write_iops, read_bps, write_bps, latency, flush, discard } = self.speed;
         let (read, write) = match kind {
             Kind::Read => (bytes, 0),
             Kind::Write => (0, bytes),
-            Kind::Flush => (0, 0),
+            Kind::Flush | Kind::Discard => (0, 0),
         };
         let is_write = u64::from(kind == Kind::Write);
         let limits = [(1, iops), (is_write, write_iops), (read, read_bps), (write, write_bps)];
         let mut due = now.max(self.stalled);
-        if kind == Kind::Flush {
-            due += flush;
+        if let Kind::Flush | Kind::Discard = kind {
+            due += if kind == Kind::Flush { flush } else { discard };
             self.stalled = due;
         } else {
             for (next, (amount, a_second)) in self.next.iter_mut().zip(limits) {
@@ -107,12 +110,15 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_holds_up_what_comes_after_it() {
+    fn a_flush_and_a_discard_hold_up_what_comes_after_them() {
         let now = Instant::now();
         let mut pace = Pace::new(now);
         pace.set(Speed { flush: 8 * MS, ..Speed::default() }, now);
         assert_eq!(pace.due(Kind::Flush, 0, now), now + 8 * MS);
         assert_eq!(pace.due(Kind::Read, 4096, now), now + 8 * MS);
+        pace.set(Speed { discard: 3 * MS, ..Speed::default() }, now);
+        assert_eq!(pace.due(Kind::Discard, 0, now), now + 11 * MS);
+        assert_eq!(pace.due(Kind::Write, 4096, now), now + 11 * MS);
         pace.stall(now + 30 * MS);
         assert_eq!(pace.due(Kind::Read, 4096, now), now + 30 * MS);
     }

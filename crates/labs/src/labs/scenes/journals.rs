@@ -35,7 +35,8 @@ pub(super) fn syncing(stage: &mut Stage, every: &str) -> Result<()> {
     let disk = stage.mounted(device, kind)?;
     let name = stage.dice.name();
     let file = fio::prepare(&disk.path().join(name), 32 * MIB)?;
-    stage.uneven(&hidden, 700, 1500);
+    // Less than what it asks for, so that each sync is felt.
+    stage.uneven(&hidden, 200, 450);
     let job = |every: &str| {
         Job::new(&file, Engine::Psync, Access::Write, 4096)
             .with("size", (32 * MIB).to_string())
@@ -177,9 +178,10 @@ fn atime(stage: &mut Stage, option: &str) -> Result<()> {
     Ok(())
 }
 
-/// Files that were there for long are removed, a few at a time.
+/// Files that were there for long are removed, a few at a time, from a disk that stands still for as long as
+/// each discard takes, as many do.
 fn discard(stage: &mut Stage, option: &str) -> Result<()> {
-    let device = stage.fast(700)?;
+    let (device, hidden) = stage.hidden(700)?;
     let disk = stage.mounted(device, Kind::Ext4)?;
     let make = "import sys\nfor i in range(18000): open(f'{sys.argv[1]}/t{i}','w').write('x'*(40000 if i%2 else 4000))\n";
     script(make, disk.path())?;
@@ -189,7 +191,12 @@ fn discard(stage: &mut Stage, option: &str) -> Result<()> {
         "mount",
         ["-o".as_ref(), std::ffi::OsStr::new(&options), disk.path().as_os_str()],
     )?;
-    let program = "import os,sys,time\nfor n in range(0,17960,40):\n for i in range(n+1,n+40,2): os.unlink(f'{sys.argv[1]}/t{i}')\n fd=os.open(sys.argv[1],os.O_RDONLY);os.fsync(fd);os.close(fd)\n time.sleep(0.01)\ntime.sleep(60)\n";
+    let mut dice = stage.dice.clone();
+    stage.again(10, move || {
+        hidden.discard(Duration::from_micros(dice.between(2000, 5000)));
+        300
+    });
+    let program = "import os,sys,time\nfor n in range(0,17960,40):\n for i in range(n+1,n+40,2): os.unlink(f'{sys.argv[1]}/t{i}')\n fd=os.open(sys.argv[1],os.O_RDONLY);os.fsync(fd);os.close(fd)\n time.sleep(0.02)\ntime.sleep(60)\n";
     stage.python(program, &[disk.path()])?;
     stage.keep(disk);
     Ok(())

@@ -1,6 +1,7 @@
 //! Limits, queues and the device itself.
 
 use super::*;
+use crate::labs::expected::Expected;
 use crate::labs::measure::{Measure, Relief};
 use crate::labs::stage::NEVER_MS;
 use std::sync::Arc;
@@ -35,6 +36,8 @@ pub const LABS: &[Lab] = &[
     Lab::near("small-writes-near", &["small-writes"], |it| small_writes(it, None)),
     Lab::cause("cpu-starvation", &["cpu-starvation"], |it| starved(it, true)),
     Lab::near("cpu-starvation-near", &["cpu-starvation"], |it| starved(it, false)),
+    Lab::cause("cpu-quota", &["cpu-starvation"], |it| quota(it, (3, 8))),
+    Lab::near("cpu-quota-near", &["cpu-starvation"], |it| quota(it, (250, 400))),
     Lab::cause("io-uring-punt", &["io-uring-punt"], |it| uring(it, Engine::IoUringForceAsync)),
     Lab::near("io-uring-punt-near", &["io-uring-punt"], |it| uring(it, Engine::IoUring)),
 ];
@@ -302,6 +305,20 @@ fn starved(stage: &mut Stage, busy: bool) -> Result<()> {
             Ok(())
         });
     }
+    stage.keep(device);
+    Ok(())
+}
+
+/// A reader in a cgroup that may use so many hundredths of a CPU: less than it wants, or more than there
+/// are.
+fn quota(stage: &mut Stage, (least, most): (u64, u64)) -> Result<()> {
+    let device = stage.fast(256)?;
+    let cgroup = Cgroup::cpu(&stage.scratch, stage.dice.between(least, most))?;
+    stage.fio_inside(random(&device, Access::RandomRead, 1), &cgroup)?;
+    stage.expected = Expected::fix(&["cpu.max"]).by("fio");
+    let lift = cgroup.lifting_cpu();
+    stage.relieved(Measure::Calls, |_| lift());
+    stage.keep(cgroup);
     stage.keep(device);
     Ok(())
 }
