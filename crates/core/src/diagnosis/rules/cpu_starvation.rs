@@ -130,14 +130,14 @@ impl Held<'_> {
         let all_ns = facts.blocked_ns() + (whole_ns - waited.time_ns);
         let impact = lost_ns as f64 / all_ns.max(1) as f64;
         let threads = lost_ns as f64 / facts.duration_ns().max(1) as f64;
-        let stat = format!("cat /sys/fs/cgroup{}/cpu.stat", self.cgroup.unwrap_or(""));
+        let name = self.cgroup.unwrap_or("");
         Finding::of_share(ImpactOf::BlockedTime, impact, threads, sentence)
             .about(subject)
-            .shown("held back by the limit, on all CPUs", limited_ns as f64, "ns", stat)
+            .shown("held back by the limit, on all CPUs", limited_ns as f64, "ns", format!("cat /sys/fs/cgroup{name}/cpu.stat"))
             .shown("of the time that it waits or is held back", its * 100.0, "%", "iowhy waits")
             .shown("its waits", waited.waits as f64 / facts.seconds(), "1/s", "iowhy waits")
             .fix("a higher limit: cpu.max of its cgroup (version 1: cpu.cfs_quota_us, Kubernetes: limits.cpu), or less that computes within it")
-            .check("nr_throttled in cpu.stat stands still with a higher limit; if its I/O is as slow then, it was not the limit")
+            .check("nr_throttled in cpu.stat (version 1: below its cpu controller) stands still with a higher limit; if its I/O is as slow then, it was not the limit")
     }
 }
 
