@@ -61,7 +61,8 @@ __noinline int see_file(u64 inode_address, u64 dentry_address, u32 level)
 
 	if (!identify(inode, &id))
 		return 0;
-	check = check_of_inode(id.number, id.generation);
+	/* The same address can be the same inode of a file system that was mounted again. */
+	check = check_of_inode(id.number, id.generation) ^ id.device * 0x9e3779b97f4a7c15ULL;
 	slot = seen_slot(&seen_files, inode_address);
 	if (is_seen(slot, inode_address, check))
 		return 0;

@@ -12,7 +12,7 @@ use iowhy_labs::error::Context;
 use iowhy_labs::fio::{self, Access, Engine, Job};
 use iowhy_labs::scratch::Scratch;
 use iowhy_labs::workload::{TOUCHED, Workload};
-use iowhy_labs::{Error, Result, machine};
+use iowhy_labs::{Error, Result, command, machine};
 use libtest_mimic::Trial;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
@@ -237,7 +237,7 @@ fn hard_paths() -> Result<()> {
         use("/sub/in-chroot")
     "#;
     let script: Vec<&str> = script.lines().map(|line| line.get(8..).unwrap_or("")).collect();
-    let mut command = Command::new("python3");
+    let mut command = Command::new(command::find("python3")?);
     command.args(["-c", &script.join("\n")]).arg(disk.path());
     let recording = watch(disk.device(), &scratch.fresh("recording"), &command)?;
     expect_names(&recording)?;

@@ -129,11 +129,15 @@ fn namespace() -> Result<()> {
     let disk = disk(&scratch, &[])?;
     let root = disk.path().join("root");
     std::fs::create_dir(&root).context(|| "make a root".to_owned())?;
+    let elsewhere = scratch.fresh("elsewhere");
+    std::fs::create_dir(&elsewhere).context(|| "make a place for it".to_owned())?;
+    command::find("perl")?;
     // In the new namespace the disk is at another place too, and that place is the root.
     let script = format!(
-        "mount --bind {root} /mnt && perl -e 'chroot \"/mnt\"; chdir \"/\"; \
+        "mount --bind {root} {elsewhere} && perl -e 'chroot \"{elsewhere}\"; chdir \"/\"; \
          open(my $f, \">\", \"/file\") or die; print $f \"x\" x 65536; close $f'",
         root = root.display(),
+        elsewhere = elsewhere.display(),
     );
     let mut shell = Command::new(command::find("unshare")?);
     shell.args(["--mount", "--pid", "--fork", "/bin/sh", "-c", &script]);
