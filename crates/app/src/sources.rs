@@ -47,6 +47,11 @@ pub fn find(given: &[PathBuf]) -> Result<Found, Failure> {
 
 fn nothing_there(path: &Path, cause: &std::io::Error) -> Failure {
     let shown = path.display();
+    if is_denied(path) {
+        let message = format!("failed to read {shown}: permission denied");
+        let hint = "a recording can be read by the user who made it alone: sudo iowhy report ...";
+        return Failure::new(message, Some(hint.to_owned()));
+    }
     if path.join("requests").is_dir() {
         let message = format!("failed to read {shown}: it is a recording without recording.json");
         let hint = "copy a recording with all of its files; DuckDB and others read what is there: \
@@ -65,6 +70,12 @@ fn nothing_there(path: &Path, cause: &std::io::Error) -> Failure {
         Err(_) => WHAT_IS_READ.to_owned(),
     };
     Failure::new(message, Some(hint))
+}
+
+/// Whether this user may not see what lies in `path`.
+fn is_denied(path: &Path) -> bool {
+    let seen = std::fs::metadata(path.join("recording.json"));
+    seen.is_err_and(|cause| cause.kind() == std::io::ErrorKind::PermissionDenied)
 }
 
 /// Opens a capture's streams.

@@ -6,7 +6,7 @@
 //! | [`source`] | the trait that live, recorded, imported and scripted data meet at |
 //! | [`held_back`] | processes and stacks that no row refers to stay out of a watch of some devices |
 //! | [`figures`] | numbers within sentences, and words that agree with them |
-//! | [`formats`] | other programs' formats: blktrace, blkparse and ftrace text |
+//! | [`formats`] | other programs' formats: blktrace's files, text of blkparse, ftrace and perf; exports |
 //! | [`recording`] | the directory of Parquet tables, in and out; the only place that knows Arrow |
 //! | [`analysis`] | histograms, streams, shares: from batches to a [`analysis::Summary`] |
 //! | [`diagnosis`] | rules: from a summary to named causes |

@@ -49,9 +49,13 @@ fn find(what: &str, diagnosis: Option<&Diagnosis>) -> Result<&'static Rule, Fail
         (Some(number), Some(diagnosis)) => {
             let found = diagnosis.findings.get(number).and_then(|it| rules::rule_of(it.cause));
             found.ok_or_else(|| {
-                let count = diagnosis.findings.len();
+                let there = match diagnosis.findings.len() {
+                    0 => "nothing was found".to_owned(),
+                    1 => "there is only one".to_owned(),
+                    count => format!("there are {count}"),
+                };
                 Failure::new(
-                    format!("failed to explain finding {what}: there are {count}"),
+                    format!("failed to explain finding {what}: {there}"),
                     Some("iowhy explain CAUSE SOURCE tells why a cause was not found".to_owned()),
                 )
             })

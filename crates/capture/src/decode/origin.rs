@@ -112,8 +112,8 @@ fn read(request: &wire_request, meaning: Meaning) -> Origin {
     }
 }
 
-/// Why a part has no file; `None` for those that have one.
-pub fn no_file_reason(found: u32, origin: Origin) -> Option<&'static str> {
+/// Why a part has no file, `unqueued` where nobody saw it queued; `None` for those that have one.
+pub fn no_file_reason(found: u32, origin: Origin, unqueued: &'static str) -> Option<&'static str> {
     match (found, origin) {
         (_, Origin::Metadata) => Some("metadata of a file system"),
         (_, Origin::Journal) => Some("journal of a file system"),
@@ -123,7 +123,7 @@ pub fn no_file_reason(found: u32, origin: Origin) -> Option<&'static str> {
         (wire::FOUND_NO_MAPPING, _) => Some("its pages belong to no file"),
         (wire::FOUND_ANONYMOUS, _) => Some("anonymous memory of an owner that iowhy does not know"),
         (wire::FOUND_BELOW, _) => Some("its files are those of the request below it"),
-        (wire::FOUND_NOT, _) => Some("queued before the watch began"),
+        (wire::FOUND_NOT, _) => Some(unqueued),
         _ => None,
     }
 }

@@ -220,9 +220,16 @@ impl Decoder {
 
     fn no_submitter(&self, request: &wire_request) -> &'static str {
         match request.flags & wire::REQUEST_BEGUN_BEFORE != 0 {
-            true if self.began_since(request) => "its queueing was not seen",
-            true => "queued before the watch began",
+            true => self.unqueued(request),
             false => "made by the kernel itself",
+        }
+    }
+
+    /// Why nothing is known of who queued it, and what for.
+    fn unqueued(&self, request: &wire_request) -> &'static str {
+        match self.began_since(request) {
+            true => "its queueing was not seen",
+            false => "queued before the watch began",
         }
     }
 
@@ -290,7 +297,8 @@ impl Decoder {
     ) {
         let raw =
             matches!(part.found, wire::FOUND_RAW | wire::FOUND_RAW_ANON | wire::FOUND_BDEV_PAGE);
-        if let Some(reason) = no_file_reason(part.found, row.origin) {
+        let unqueued = self.unqueued(request);
+        if let Some(reason) = no_file_reason(part.found, row.origin, unqueued) {
             filled.file_reason = Some(names.intern(reason));
             filled.file_offset = None;
         } else if raw {

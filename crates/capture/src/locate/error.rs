@@ -47,6 +47,9 @@ impl Error {
         match self {
             _ if self.is_privilege() => Some("reading a device needs root: sudo iowhy locate ..."),
             Error::NoDevice { .. } => Some("name a device (/dev/sda) or a file-system image"),
+            Error::Read { cause, .. } if cause.kind() == io::ErrorKind::NotFound => {
+                Some("name a device (/dev/sda), a file-system image, or a file")
+            }
             Error::Read { .. } | Error::NoExtents { .. } => None,
         }
     }

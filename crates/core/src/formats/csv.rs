@@ -6,8 +6,8 @@
 use super::export::{Exported, Format};
 use crate::model::table::{Column, ColumnInfo, Columns, Kind, Table};
 use crate::model::{
-    Environment, Event, Name, Names, Process, Request, RequestPart, Sample, Stack, Wait, WaitChain,
-    WaitRequest,
+    Environment, Event, FileActivity, Name, Names, Process, Request, RequestPart, Sample, Stack,
+    Wait, WaitChain, WaitRequest,
 };
 use crate::source::Batch;
 use std::io::{self, Write};
@@ -52,6 +52,7 @@ tables! {
     Waits: Wait, waits, "Waits of threads.";
     WaitRequests: WaitRequest, wait_requests, "What they waited for.";
     WaitChains: WaitChain, wait_chains, "Threads that waited for waiting threads.";
+    Files: FileActivity, files, "What processes did with files.";
     Samples: Sample, samples, "Counters.";
     Events: Event, events, "Single block events.";
     Stacks: Stack, stacks, "Stacks.";

@@ -17,7 +17,7 @@ table! {
         i2d_ns: Option<u64> [Nanoseconds] "From insertion to the last issue to the driver: the scheduler's queue; null without an insertion.",
         g2d_ns: Option<u64> [Nanoseconds] "From getting a request to its last issue to the driver, where it was never inserted: plug and dispatch.",
         d2c_ns: Option<u64> [Nanoseconds] "From the last issue to completion: the driver and the device.",
-        q2c_ns: Option<u64> [Nanoseconds] "From queueing to completion; null for requests that have not completed.",
+        q2c_ns: Option<u64> [Nanoseconds] "From queueing to completion; null for requests that have not completed, and for flushes that the kernel made itself, which nobody queued.",
         requeues: u32 [Count] "How often the driver gave it back.",
         merges: u32 [Count] "How many bios were merged into it beyond the first.",
         device: Name [None] "The kernel's name of the whole disk.",

@@ -77,7 +77,9 @@ fn draw(figures: &Distributions, screen: &mut Screen<'_>) {
     }
     let shown = screen.style.rows * 2;
     for group in figures.groups.iter().take(shown) {
-        one(group, &name(group, screen.style), what, screen);
+        let nameless = if figures.groups.len() > 1 { "no process known" } else { "all requests" };
+        let name = name(group, screen.style).unwrap_or_else(|| nameless.to_owned());
+        one(group, &name, what, screen);
     }
     let hidden = figures.groups.len().saturating_sub(shown);
     if hidden > 0 {
@@ -94,7 +96,8 @@ fn draw(figures: &Distributions, screen: &mut Screen<'_>) {
     }
 }
 
-fn name(group: &Distribution, style: &Style) -> String {
+/// What tells the group from others; `None` where nothing does, or its requests have no process.
+fn name(group: &Distribution, style: &Style) -> Option<String> {
     let process = match (&group.process, group.pid) {
         (Some(name), Some(pid)) => Some(format!("{} {pid}", escape(name, style))),
         (_, pid) => pid.map(|pid| pid.to_string()),
@@ -102,7 +105,7 @@ fn name(group: &Distribution, style: &Style) -> String {
     let text = |text: &Option<String>| text.as_deref().map(|it| escape(it, style).into_owned());
     let names = [text(&group.device), text(&group.flags), process];
     let names: Vec<String> = names.into_iter().flatten().collect();
-    if names.is_empty() { "all requests".to_owned() } else { names.join(" ") }
+    (!names.is_empty()).then(|| names.join(" "))
 }
 
 fn one(group: &Distribution, name: &str, what: &str, screen: &mut Screen<'_>) {

@@ -69,7 +69,7 @@ pub const DEVICES: Definition<DeviceSummary> = Definition {
         }),
         explained(
             AWAIT_LEGEND,
-            number("f_await", "ms", 5, AWAIT, |it, _| wait(it, Direction::Flush)),
+            number("f_await", "ms", 5, FLUSH_AWAIT, |it, _| wait(it, Direction::Flush)),
         ),
         number(
             "aqu-sz",
@@ -121,6 +121,8 @@ const MERGED: &str = "requests merged into others per second, before they were q
 const MERGED_SHARE: &str = "their share of all requests that were asked for";
 const AWAIT: &str = "mean time from getting a request to completion; the wait for a request (Q2G) \
                      is not in it, as it is not in iostat's";
+const FLUSH_AWAIT: &str = "mean time from the issue of a flush to its completion; iostat's begins \
+                           when the kernel decides to flush";
 const AWAIT_LEGEND: &str = "mean ms from G to C, as in iostat; Q2G is not in it";
 const SIZE: &str = "average size of a request";
 const WRITES: &str =

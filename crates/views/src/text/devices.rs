@@ -61,7 +61,9 @@ pub const DEVICES: Definition<DeviceSummary> = Definition {
         ),
         explained(
             AWAIT_LEGEND,
-            number("f_await", "time", 8, AWAIT, |it, style| wait(it, Direction::Flush, style)),
+            number("f_await", "time", 8, FLUSH_AWAIT, |it, style| {
+                wait(it, Direction::Flush, style)
+            }),
         ),
         explained(
             "mean queue length as in iostat; what has not completed is not in it",
@@ -125,6 +127,8 @@ pub const DEVICES: Definition<DeviceSummary> = Definition {
 
 const AWAIT: &str = "mean time from getting a request to completion, as in iostat; the wait for a \
                      request (Q2G) is not in it; on bio-based devices from queueing";
+const FLUSH_AWAIT: &str = "mean time from the issue of a flush to its completion; iostat's begins \
+                           when the kernel decides to flush";
 const AWAIT_LEGEND: &str = "mean time from G to C, as in iostat; Q2G is not in it";
 const SEQUENTIAL: &str = "share of bytes that begin where an earlier request of their stream (a \
                           file's, else a process's) ended; streams may be interleaved";
