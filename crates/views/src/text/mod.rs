@@ -41,7 +41,7 @@ pub fn render(summary: &Summary, diagnosis: &Diagnosis, style: &Style) -> String
     let mut screen = Screen::new(style);
     header::header(summary, &mut screen);
     header::notes(summary, &mut screen);
-    why::section(diagnosis, &mut screen);
+    why::section(diagnosis, summary, &mut screen);
     over_time::section(diagnosis, &mut screen);
     waits::section(summary, &mut screen);
     chains::section(summary, &mut screen);

@@ -6,6 +6,7 @@ use super::Screen;
 use crate::escape::escape;
 use crate::human::{self, plural};
 use crate::style::{Paint, Style};
+use iowhy_core::analysis::Summary;
 use iowhy_core::diagnosis::finding::{Evidence, ImpactOf};
 use iowhy_core::diagnosis::{Diagnosis, Finding, Severity};
 use iowhy_core::figures::counted;
@@ -17,7 +18,7 @@ const EVIDENCE: usize = 3;
 /// Columns before the text of a finding.
 const INDENT: usize = 4;
 
-pub(super) fn section(diagnosis: &Diagnosis, screen: &mut Screen) {
+pub(super) fn section(diagnosis: &Diagnosis, summary: &Summary, screen: &mut Screen) {
     if diagnosis.findings.is_empty() && diagnosis.clear == 0 {
         return;
     }
@@ -27,8 +28,14 @@ pub(super) fn section(diagnosis: &Diagnosis, screen: &mut Screen) {
     let told = diagnosis.findings.iter().filter(|it| it.severity > Severity::Info).count();
     let shown = if told == 0 { 1 } else { told.min(SHOWN) };
     if told == 0 {
-        let judged = plural(diagnosis.clear as u64, "known cause");
-        screen.prose(&format!("None of {judged} makes anything wait here."), 2, Paint::Plain);
+        // Where a filter keeps nothing, or what was seen is lost, nothing is known of any cause.
+        let text = if summary.watch.requests == 0 && summary.patterns.waits.is_empty() {
+            "No request and no wait was seen: there is nothing to judge.".to_owned()
+        } else {
+            let judged = plural(diagnosis.clear as u64, "known cause");
+            format!("None of {judged} makes anything wait here.")
+        };
+        screen.prose(&text, 2, Paint::Plain);
     }
     for (index, finding) in diagnosis.findings.iter().take(shown).enumerate() {
         one(index + 1, finding, screen);
