@@ -100,20 +100,19 @@ pub(crate) const COUNTERS: &[(wire::wire_counter, &str, &str, bool)] = &[
     ),
 ];
 
+/// What is not seen where the kernel skips a group's programs, because the same program is at work on that CPU
+/// already: the place of the loss, what it counts, whether requests are missing.
+pub(crate) const SKIPPED: &[(Group, &str, &str, bool)] = &[
+    (Group::Block, "programs", "events of requests", true),
+    (Group::Writeback, "programs_dirty", "pages made dirty", false),
+    (Group::Events, "programs_events", "block events", false),
+    (Group::Wait, "programs_waits", "sleeps and wake-ups", false),
+    (Group::File, "programs_calls", "calls on files", false),
+    (Group::PageCache, "programs_pages", "pages of the cache", false),
+];
+
 /// Entries of an array asked for at a time.
 const BATCH: u32 = 1024;
-
-/// What it means that the kernel skipped programs of a group, because the same program ran already on that
-/// CPU: place, meaning, whether requests are missing.
-#[rustfmt::skip]
-pub(crate) const SKIPPED: &[(Group, &str, &str, bool)] = &[
-    (Group::Block, "programs", "events of requests that met the same program at work", true),
-    (Group::Writeback, "programs_dirty", "pages made dirty that met the same program at work", false),
-    (Group::Events, "programs_events", "block events that met the same program at work", false),
-    (Group::Wait, "programs_waits", "sleeps and wake-ups that met the same program at work", false),
-    (Group::File, "programs_calls", "calls on files that met the same program at work", false),
-    (Group::PageCache, "programs_pages", "pages of the cache that met the same program at work", false),
-];
 
 /// How many entries of a map to ask for at a time. The kernel hands over whole buckets of a hash map, so
 /// a batch may be short of what was asked for long before the last one, and libbpf-rs takes the first

@@ -289,8 +289,9 @@ impl Session {
             losses.add(place, self.counter(*counter), meaning, *requests);
         }
         let skipped = self.skipped_runs(|_| true);
-        for (group, place, meaning, requests) in SKIPPED {
-            losses.add(place, skipped.get(group).copied().unwrap_or(0), meaning, *requests);
+        for (group, place, what, requests) in SKIPPED {
+            let meaning = format!("{what} not seen: iowhy's program for them was interrupted");
+            losses.add(place, skipped.get(group).copied().unwrap_or(0), &meaning, *requests);
         }
     }
 
@@ -301,7 +302,7 @@ impl Session {
     /// The runs that were skipped, by group: of programs that are gone, and of those attached that are meant.
     fn skipped_runs(&self, is_meant: impl Fn(&Probe) -> bool) -> FxHashMap<Group, u64> {
         let mut skipped = self.skipped_before.clone();
-        let known = self.programs();
+        let known: Vec<_> = libbpf_rs::query::ProgInfoIter::default().collect();
         let misses = |link: &Link| -> Option<u64> {
             let id = link.info().ok()?.prog_id;
             Some(known.iter().find(|info| info.id == id)?.recursion_misses)
