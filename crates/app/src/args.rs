@@ -151,6 +151,9 @@ pub struct Beside {
     /// Leave out where threads waited
     #[arg(long)]
     pub no_waits: bool,
+    /// Leave out who waited for a thread that waited for storage; `--no-waits` does so, too
+    #[arg(long)]
+    pub no_chains: bool,
     /// Leave out what programs do with files
     #[arg(long)]
     pub no_files: bool,
@@ -174,6 +177,7 @@ impl Beside {
             arguments: self.args,
             stacks_per_second: self.stacks,
             waits: !self.no_waits,
+            chains: !self.no_chains,
             files: !self.no_files,
             most_calls: self.most_calls,
             sampling: (!self.no_samples)

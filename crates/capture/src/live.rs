@@ -42,6 +42,8 @@ pub struct Options {
     pub events: bool,
     /// Whether the waits of threads are wanted.
     pub waits: bool,
+    /// Whether who waited for a waiting thread is wanted; it needs `waits`.
+    pub chains: bool,
     /// Whether what programs do with files is wanted.
     pub files: bool,
     /// Whether every single open is wanted; it needs `files`.
@@ -98,6 +100,7 @@ impl Live {
             user_stacks: true,
             events: options.events,
             waits: options.waits,
+            chains: options.chains,
             files: options.files,
             opens: options.opens,
             page_cache: options.sampling.is_some_and(|sampling| sampling.page_cache),
@@ -119,6 +122,7 @@ impl Live {
         })?;
         let unlisted = in_flight.add(&session).unlisted;
         tell(&mut decoder, &session, environment.start_ns);
+        decoder.chains.wanted = options.chains;
         let tables = options
             .files
             .then(|| Tables::begin(&session, environment.start_ns, options.most_calls));
@@ -316,9 +320,10 @@ impl Source for Live {
 
 /// The tables that such a watch fills.
 fn tables_of(options: &Options) -> Vec<String> {
-    let groups: [(bool, &[&str]); 5] = [
+    let groups: [(bool, &[&str]); 6] = [
         (true, &["requests", "request_parts", "stacks", "processes"]),
-        (options.waits, &["waits", "wait_requests", "wait_chains"]),
+        (options.waits, &["waits", "wait_requests"]),
+        (options.waits && options.chains, &["wait_chains"]),
         (options.files, &["files"]),
         (options.sampling.is_some(), &["samples"]),
         (options.events, &["events"]),

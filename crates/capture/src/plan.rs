@@ -210,6 +210,8 @@ pub struct Wishes {
     pub events: bool,
     /// Whether the waits of threads are wanted.
     pub waits: bool,
+    /// Whether who waited for a waiting thread is wanted.
+    pub chains: bool,
     /// Whether what programs do with files is wanted.
     pub files: bool,
     /// Whether every single open is wanted.
@@ -283,6 +285,7 @@ mod tests {
         user_stacks: false,
         events: true,
         waits: true,
+        chains: true,
         files: true,
         opens: false,
         page_cache: true,

@@ -384,7 +384,9 @@ fn settings(facts: &Facts, wishes: &Wishes) -> Result<wire::wire_settings, Error
     settings.wait_stacks_per_second = WAIT_STACKS_PER_SECOND;
     calls::mark(calls::OF_FILES, &mut settings.file_calls);
     calls::mark(calls::OF_SLEEPERS, &mut settings.sleep_calls);
-    calls::mark(calls::OF_NAPPERS, &mut settings.thread_calls);
+    if wishes.chains {
+        calls::mark(calls::OF_NAPPERS, &mut settings.thread_calls);
+    }
     settings.futex_call = libc::SYS_futex as i32;
     settings.nap_ns = NAP_NS;
     settings.chains_per_second = CHAINS_PER_SECOND;

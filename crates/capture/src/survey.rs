@@ -175,6 +175,7 @@ fn probes(facts: &Facts, programs: &mut Vec<Program>) -> Vec<Item> {
         user_stacks: true,
         stacks_per_second: 1,
         waits: true,
+        chains: true,
         files: true,
         ..Wishes::default()
     };

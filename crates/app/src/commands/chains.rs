@@ -29,6 +29,7 @@ fn live(args: &Chains) -> Result<Summary, Failure> {
         devices: args.only.devices.clone(),
         stacks_per_second: STACKS,
         waits: true,
+        chains: true,
         ..Options::default()
     };
     let until = Until { time: Some(args.source.time), command: None };

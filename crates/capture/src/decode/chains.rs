@@ -22,6 +22,8 @@ const LIKELY_SHARE: f64 = 0.5;
 /// What is kept to make sense of chains.
 #[derive(Debug, Default)]
 pub struct Chains {
+    /// Whether they are told at all.
+    pub wanted: bool,
     past: Past,
     last_id: u64,
 }
@@ -44,7 +46,8 @@ impl Decoder {
             wait_id: Some(row.wait_id),
             lock: row.class.is_for_thread().then_some(inode).filter(|inode| *inode != 0),
         };
-        if row.class.is_for_thread()
+        if self.chains.wanted
+            && row.class.is_for_thread()
             && let Some(waker) = row.waker_tid
         {
             let paths = self.paths_of(waker, KnownBy::Woken, &sleep);

@@ -80,7 +80,8 @@ pub struct Decoder {
     pub start_ns: u64,
     /// What is known of waits and of what ends them.
     pub waits: Waits,
-    chains: Chains,
+    /// Who waited for whom.
+    pub chains: Chains,
     /// What programs do with files, until it is told.
     pub uses: Uses,
     /// A hint at who dirtied what was dirty before the watch.

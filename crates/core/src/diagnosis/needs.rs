@@ -19,6 +19,8 @@ const COARSE_NS: u64 = 5_000_000_000;
 pub(super) enum Need {
     /// Waits of threads.
     Waits,
+    /// Who waited for a thread that waited for storage.
+    Chains,
     /// Who asked for requests.
     Processes,
     /// Code paths of requests.
@@ -52,6 +54,10 @@ fn lacks(need: Need, facts: &Facts<'_>) -> Option<String> {
     let summary = facts.summary();
     match need {
         Need::Waits => said(facts.need_waits()),
+        Need::Chains => unless(
+            summary.environment.fills("wait_chains"),
+            "threads that waited for a waiting thread",
+        ),
         Need::Processes => said(facts.need_processes()),
         Need::Stacks => said(facts.need_stacks()),
         Need::Queueing => said(facts.need_queueing()),

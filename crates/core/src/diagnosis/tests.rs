@@ -73,8 +73,9 @@ fn unsaid(diagnosis: &Diagnosis, need: Need) -> Vec<&'static str> {
 #[test]
 fn a_rule_without_its_data_says_so() {
     type Removed = (Need, fn(&mut Script));
-    let cases: [Removed; 7] = [
+    let cases: [Removed; 8] = [
         (Need::Waits, |script| script.batch.waits.clear()),
+        (Need::Chains, |script| script.environment.tables.retain(|table| table != "wait_chains")),
         (Need::Processes, |script| {
             script.batch.requests.iter_mut().for_each(|it| (it.pid, it.process) = (None, None));
             script.batch.parts.iter_mut().for_each(|it| (it.owner_pid, it.owner) = (None, None));

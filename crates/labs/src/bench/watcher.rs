@@ -29,6 +29,8 @@ pub enum Variant {
     Requests,
     /// All but the waits of threads.
     NoWaits,
+    /// All but who waited for a waiting thread.
+    NoChains,
     /// All but what programs do with files.
     NoFiles,
     /// All but the samples of each second.
@@ -47,6 +49,7 @@ impl Variant {
         Variant::Iowhy,
         Variant::Requests,
         Variant::NoWaits,
+        Variant::NoChains,
         Variant::NoFiles,
         Variant::NoSamples,
         Variant::NoStacks,
@@ -61,6 +64,7 @@ impl Variant {
             Variant::Iowhy => "iowhy",
             Variant::Requests => "iowhy, requests alone",
             Variant::NoWaits => "iowhy --no-waits",
+            Variant::NoChains => "iowhy --no-chains",
             Variant::NoFiles => "iowhy --no-files",
             Variant::NoSamples => "iowhy --no-samples",
             Variant::NoStacks => "iowhy --stacks 0",
@@ -77,6 +81,7 @@ impl Variant {
                 "`iowhy record --no-waits --no-files --no-samples`: requests, who, what and stacks"
             }
             Variant::NoWaits => "`iowhy record --no-waits`",
+            Variant::NoChains => "`iowhy record --no-chains`: waits, but not who waited for whom",
             Variant::NoFiles => "`iowhy record --no-files`: no system calls, io_uring or faults",
             Variant::NoSamples => "`iowhy record --no-samples`",
             Variant::NoStacks => "`iowhy record --stacks 0`",
@@ -91,6 +96,7 @@ impl Variant {
             Variant::Iowhy => Some(&[]),
             Variant::Requests => Some(&["--no-waits", "--no-files", "--no-samples"]),
             Variant::NoWaits => Some(&["--no-waits"]),
+            Variant::NoChains => Some(&["--no-chains"]),
             Variant::NoFiles => Some(&["--no-files"]),
             Variant::NoSamples => Some(&["--no-samples"]),
             Variant::NoStacks => Some(&["--stacks", "0"]),

@@ -38,6 +38,7 @@ pub fn tests() -> Vec<Trial> {
         trial("chains::standing_in_java", || {
             standing(java_program(compiler("java")?, &java_classes()?), KnownBy::Likely)
         }),
+        trial("chains::can_be_left_out", left_out),
         trial("chains::standing_in_rust", || standing(rust(), KnownBy::Likely)),
     ]
 }
@@ -126,11 +127,11 @@ impl Drop for Running {
 }
 
 /// A watch of two seconds, with the chains of one process: others' threads may have the same names.
-fn record(scratch: &Scratch, pid: u32) -> Result<Recording> {
+fn record(scratch: &Scratch, pid: u32, options: &[&str]) -> Result<Recording> {
     machine::need_bpf()?;
     let output = scratch.fresh("recording");
     let mut record = iowhy(["record", "-t", "2", "-o"])?;
-    record.arg(&output);
+    record.arg(&output).args(options);
     let result = finish(record)?;
     assert!(result.status.success(), "{}", said(&result));
     let mut recording = Recording::open(&output)?;
@@ -223,7 +224,22 @@ pub fn throttled(
     let running = Running::start(cgroup.inside(&program(device.path())))?;
     std::thread::sleep(warm);
     ready(running.0.id())?;
-    record(&scratch, running.0.id())
+    record(&scratch, running.0.id(), &[])
+}
+
+/// The same threads, watched without chains and with them.
+fn left_out() -> Result<()> {
+    let scratch = Scratch::new()?;
+    let mut without = None;
+    let with = throttled(&c("mutex")?, WRITES_PER_SECOND, Duration::ZERO, |pid| {
+        without = Some(record(&scratch, pid, &["--no-chains"])?);
+        Ok(())
+    })?;
+    let without = without.expect("it was watched first");
+    assert!(!with.chains.is_empty(), "there are none to leave out");
+    assert!(without.chains.is_empty() && !without.environment.fills("wait_chains"));
+    assert!(!without.waits.is_empty(), "waits are not left out with them");
+    Ok(())
 }
 
 fn expect_moving(recording: &Recording, threads: &[&str]) {
@@ -310,7 +326,7 @@ fn standing(program: Program, known_by: KnownBy) -> Result<()> {
     let frozen = disk.freeze()?;
     let running = Running::start(program(&file))?;
     wait_for(running.0.id(), "snapshot-writer")?;
-    let result = record(&scratch, running.0.id());
+    let result = record(&scratch, running.0.id(), &[]);
     drop(frozen);
     drop(running);
     let recording = result?;

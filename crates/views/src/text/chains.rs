@@ -166,7 +166,8 @@ fn nothing(summary: &Summary) -> &'static str {
     }
     match summary.ledger {
         Some(_) => {
-            "Chains were not recorded: this source was made by a version that did not look for them."
+            "Chains were not recorded: this source was made without them (--no-chains), or by a \
+             version that did not look for them."
         }
         None => "Chains were not recorded: they need waits, and this source was made without them.",
     }

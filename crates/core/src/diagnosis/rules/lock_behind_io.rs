@@ -14,7 +14,7 @@ rule!(
      thread that wants the lock stands still, and none of them does any I/O: the disk shows one writer, \
      the program shows forty threads in futex(2).",
     "A holder that computes or waits for the network; or threads that wait for work, not for a lock.",
-    needs: [Waits],
+    needs: [Waits, Chains],
     symptoms: ["fsync-heavy", "journal-commit", "serial-reads", "flush-cost", "dirty-throttle"],
 );
 

@@ -1,9 +1,11 @@
 //! The five investigations that iowhy is made for, beside those that stand with their cause.
 
 use super::*;
+use crate::Error;
 use crate::error::Context;
+use std::net::TcpStream;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The labs. What iostat must show is what its document begins with.
 pub const LABS: &[Lab] = &[
@@ -47,14 +49,27 @@ fn word_counter(stage: &mut Stage, removes: bool) -> Result<()> {
         keep = u8::from(!removes)
     );
     stage.python(&program, &[disk.path()])?;
+    wait_until_served(port)?;
     let ask = format!(
         "import urllib.request,time\nwhile True:\n try: urllib.request.urlopen('http://127.0.0.1:{port}/popularity/word').read()\n except OSError: time.sleep(0.2)\n"
     );
     // Two people ask at a time.
     stage.python(&ask, &[])?;
     stage.python(&ask, &[])?;
-    std::thread::sleep(std::time::Duration::from_secs(3));
+    std::thread::sleep(Duration::from_secs(3));
     stage.keep(disk);
+    Ok(())
+}
+
+/// Waits until somebody listens on a port of this machine: what a program imports may have to be read first.
+fn wait_until_served(port: u64) -> Result<()> {
+    let end = Instant::now() + Duration::from_secs(60);
+    while TcpStream::connect(("127.0.0.1", port as u16)).is_err() {
+        if Instant::now() > end {
+            return Err(Error::failed("wait for the web application", "it does not listen"));
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
     Ok(())
 }
 
@@ -102,14 +117,14 @@ fn stat_storm(stage: &mut Stage, frames: bool) -> Result<()> {
     );
     let folder = stage.scratch.path().to_owned();
     stage.shell(&script, &[&folder, disk.path(), &small])?;
-    std::thread::sleep(std::time::Duration::from_secs(5));
+    std::thread::sleep(Duration::from_secs(5));
     disk.remount()?;
     stage.set_file(
         format!("/sys/fs/ext4/{}/inode_readahead_blks", disk.device().name()).into(),
         "1",
     )?;
     stage.uneven(&hidden, 60, 110);
-    std::thread::sleep(std::time::Duration::from_secs(3));
+    std::thread::sleep(Duration::from_secs(3));
     stage.keep(disk);
     Ok(())
 }

@@ -215,6 +215,10 @@ pub(super) fn tags(stage: &mut Stage, requests: Option<&str>) -> Result<()> {
     Ok(())
 }
 
+/// Between readers of which bfq serves one at a time: those that begin within 180 ms (bfq_burst_interval) it
+/// takes for one, and serves them all at once.
+const APART: Duration = Duration::from_millis(400);
+
 /// Readers of a device that does many reads at once: bfq keeps it for one of them at a time.
 fn scheduler(stage: &mut Stage, name: &str) -> Result<()> {
     let (device, hidden) = stage.hidden(256)?;
@@ -228,6 +232,7 @@ fn scheduler(stage: &mut Stage, name: &str) -> Result<()> {
             .with("size", (40 * MIB).to_string())
             .with("offset", (part * 40 * MIB).to_string());
         stage.fio(job)?;
+        std::thread::sleep(APART);
     }
     stage.keep(device);
     Ok(())
