@@ -102,7 +102,7 @@ impl Live {
             opens: options.opens,
             page_cache: options.sampling.is_some_and(|sampling| sampling.page_cache),
         };
-        let in_flight = InFlight::of(&wishes.devices, &environment.mounts);
+        let in_flight = InFlight::of(&wishes.devices);
         let facts = facts()?;
         let reader = Reader::default();
         let mut decoder = Decoder::new(&facts, &environment, &reader, options.arguments);
