@@ -114,12 +114,12 @@ fn expect_strided(recording: &Recording, found: &[Pair], access: Access, process
 /// All of it was done by one process and is its own data.
 fn expect_process(recording: &Recording, found: &[Pair], process: &str) {
     for (request, part) in found {
-        assert_eq!(recording.text(request.process), process, "{request:?}");
-        assert_eq!(recording.text(part.owner), process, "{part:?}");
-        assert_eq!(part.owner_pid, request.pid, "{part:?}");
+        let names = [request.process, part.owner].map(|name| recording.text(name));
+        assert_eq!(names, [process; 2], "{request:?} {part:?}\n{}", recording.overview());
+        assert_eq!(part.owner_pid, request.pid, "{part:?}\n{}", recording.overview());
     }
     let processes: BTreeSet<_> = found.iter().map(|(request, _)| request.pid).collect();
-    assert_eq!(processes.len(), 1, "{processes:?}");
+    assert_eq!(processes.len(), 1, "{processes:?}\n{}", recording.overview());
 }
 
 fn inode_of(file: &Path) -> Option<u64> {
@@ -156,10 +156,10 @@ fn on_raw(
     found.sort_by_key(|(request, _)| request.sector);
     recording.expect_count("direct I/Os", found.len(), COUNT);
     for (request, part) in &found {
-        assert_eq!((request.operation, request.bytes), (operation, BLOCK), "{request:?}");
-        assert_eq!(request.sector * 512 % (2 * BLOCK), 0, "{request:?}");
+        let what = (request.operation, request.bytes, request.sector * 512 % (2 * BLOCK));
+        assert_eq!(what, (operation, BLOCK, 0), "{request:?}\n{}", recording.overview());
         let file = recording.text(part.file);
-        assert!(file == node || part.file.is_none(), "{file}");
+        assert!(file == node || part.file.is_none(), "{file}\n{}", recording.overview());
     }
     let sectors: BTreeSet<u64> = found.iter().map(|(request, _)| request.sector).collect();
     assert_eq!(sectors.len(), found.len(), "each sector once");
@@ -186,7 +186,8 @@ fn split(kind: Kind) -> Result<()> {
         assert_eq!(
             (request.operation, request.origin),
             (Operation::Write, Origin::Write),
-            "{request:?}"
+            "{request:?}\n{}",
+            recording.overview()
         );
     }
     expect_process(&recording, &found, "fio");

@@ -125,8 +125,9 @@ fn skipped(recording: &Recording) -> u64 {
 /// `found` is what it must be but for calls that are counted as lost, which are few.
 fn expect_calls(recording: &Recording, what: &str, found: u64, expected: u64) {
     let lost = skipped(recording);
-    assert!(lost <= expected.max(100), "{lost} calls skipped beside {expected} {what}");
-    assert!(found <= expected && found + lost >= expected, "{found} {what} of {expected}");
+    let all = recording.shortcomings();
+    assert!(lost <= expected.max(100), "{lost} calls skipped beside {expected} {what}\n{all}");
+    assert!(found <= expected && found + lost >= expected, "{found} {what} of {expected}\n{all}");
 }
 
 /// Every call is counted, told one by one or not.
@@ -207,7 +208,8 @@ fn mapped() -> Result<()> {
         assert_eq!((sum.faults, sum.fault_bytes), (0, 0), "{sum:?}");
         return Ok(());
     }
-    assert!(sum.faults > 0 && sum.fault_bytes >= 8 * MIB, "{sum:?}");
+    let all = recording.shortcomings();
+    assert!(sum.faults > 0 && sum.fault_bytes >= 8 * MIB, "{sum:?}\n{all}");
     assert_eq!(sum.reads, 0, "{sum:?}");
     Ok(())
 }

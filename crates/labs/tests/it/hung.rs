@@ -168,7 +168,7 @@ fn polling() -> Result<()> {
     let own: Vec<_> = own.collect();
     let at_device: u64 = own.iter().map(|wait| wait.device_ns).sum();
     assert!(own.len() > 10, "{own:?}\n{}", recording.overview());
-    assert!(at_device > 800_000_000, "{at_device} ns: {own:?}");
+    assert!(at_device > 800_000_000, "{at_device} ns: {own:?}\n{}", recording.overview());
     Ok(())
 }
 

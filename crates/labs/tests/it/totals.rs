@@ -243,7 +243,8 @@ fn screen_and_recording() -> Result<()> {
     // Each request that one of them lost may be missing anywhere.
     let (lost, all) = (lost(&shown) + lost(&recorded), counts(&recorded));
     assert!(lost <= 20, "{lost} lost of 750");
-    assert_eq!(all.keys().collect::<Vec<_>>(), counts(&shown).keys().collect::<Vec<_>>());
+    let keys = [&all, &counts(&shown)].map(|them| them.keys().cloned().collect::<Vec<_>>());
+    assert_eq!(keys[0], keys[1], "recorded and shown, {lost} lost\n{recorded:#}\n{shown:#}");
     for (key, other) in counts(&shown) {
         let [requests, bytes] = all[&key];
         assert!(requests.abs_diff(other[0]) <= lost, "{key}: {requests} {other:?}, {lost} lost");
