@@ -422,8 +422,7 @@ fn keep_watched(environment: &mut Environment, watched: &[u32]) {
 /// A sentence for each thing that this watch cannot see.
 fn limits(plan: &Plan, session: &Session, facts: &Facts, unlisted: u64) -> Vec<String> {
     let missing = plan.missing.iter().map(|probe| {
-        let tracepoint = probe.tracepoint.unwrap_or(probe.program);
-        format!("no {}: this kernel has no {tracepoint}", probe.gives)
+        format!("no {}: this kernel has no {}", probe.gives, probe.needs())
     });
     let failed = session.failed.iter().map(|(probe, cause)| {
         let cause = cause.lines().next().unwrap_or_default();
