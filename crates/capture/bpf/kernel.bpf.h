@@ -387,9 +387,14 @@ struct io_uring_cqe {
 	s32 res;
 };
 
+struct io_ring_ctx {
+	struct task_struct *sqo_task; /* until 5.11 */
+};
+
 struct io_kiocb {
 	struct file *file;
 	u8 opcode;
+	struct io_ring_ctx *ctx;
 	struct io_uring_task *tctx; /* 6.13 and later */
 	struct task_struct *task;   /* before */
 };

@@ -91,6 +91,7 @@ enum wire_counter {
 	X(END_IO_SWAP_WRITE, end_swap_bio_write)          \
 	X(END_IO_JBD2, journal_end_buffer_io_sync)        \
 	X(END_IO_LOOP, lo_rw_aio_complete)                \
+	X(END_IO_URING, io_complete_rw)                   \
 	X(END_IO_MPAGE_READ, mpage_read_end_io)           \
 	X(END_IO_EXT4_READ, mpage_end_io)                 \
 	X(END_IO_EXT4_WRITE, ext4_end_bio)                \
