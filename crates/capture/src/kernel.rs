@@ -7,6 +7,7 @@ use crate::symbols::KernelSymbols;
 use libbpf_rs::btf::types::{Enum, Enum64, FuncProto, Ptr, Struct, Typedef};
 use libbpf_rs::btf::{Btf, BtfType};
 use rustc_hash::FxHashSet;
+use std::path::Path;
 
 /// What the running kernel offers, as far as a watch depends on it.
 #[derive(Clone, Debug, Default)]
@@ -29,6 +30,8 @@ pub struct Facts {
     pub programs_are_preemptible: bool,
     /// How the kernel tells the result of an io_uring request.
     pub uring_result: UringResult,
+    /// Whether it tells which request of a loop device one of the disk below is for.
+    pub loops_are_described: bool,
     /// Bytes of a page.
     pub page_size: u32,
     /// Addresses of the functions that end bios, by their place in the wire's list.
@@ -88,6 +91,7 @@ pub fn probe(tracepoints: &[&'static str], symbols: &KernelSymbols) -> Result<Fa
         switch_has_state: switch_has_state(&btf),
         programs_are_preemptible: symbols.tracepoints_have_srcu() && may_hold_cpu(&btf),
         uring_result,
+        loops_are_described: loops_are_described(&btf),
         page_size: rustix::param::page_size() as u32,
         end_io: symbols.end_io().to_vec(),
     })
@@ -145,6 +149,11 @@ fn uring_result(btf: &Btf<'_>) -> UringResult {
         _ if arguments.len() >= 7 => UringResult::Argument,
         _ => UringResult::Alone,
     }
+}
+
+/// The loop device may be a module, whose types are described from 5.11 on.
+fn loops_are_described(btf: &Btf<'_>) -> bool {
+    btf.type_by_name::<Struct<'_>>("loop_cmd").is_some() || Path::new("/sys/kernel/btf/loop").exists()
 }
 
 fn operations(btf: &Btf<'_>) -> Operations {
