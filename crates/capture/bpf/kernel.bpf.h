@@ -270,7 +270,13 @@ struct btrfs_inode {
 struct btrfs_bio {
 	struct btrfs_inode *inode;
 	u64 file_offset;
+	void *end_io;
+	void *private;
 	struct bio bio;
+};
+
+struct btrfs_dio_private {
+	struct inode *inode; /* until 6.1 */
 };
 
 struct dm_io {
@@ -443,8 +449,9 @@ enum rqf_flags {
 };
 
 enum pageflags {
-	PG_head = 6,
+	PG_locked = 0,
 	PG_writeback = 1,
+	PG_head = 6,
 };
 
 enum req_flag_bits {

@@ -1,7 +1,7 @@
 //! Direct I/O whose requests are known one by one: count, bytes, process, path, offset, origin.
 
 use crate::recording::{Pair, Recording};
-use crate::support::{labs_program, trial, watch};
+use crate::support::{is_module_without_types, labs_program, trial, watch};
 use iowhy_core::model::{Operation, Origin};
 use iowhy_labs::Result;
 use iowhy_labs::devices::{Backing, BlockDevice, FileSystem, Kind, LoopDevice, Zram};
@@ -65,6 +65,10 @@ fn on_file_system(backing: Backing, kind: Kind, engine: Engine, access: Access) 
     let job = strided(&file, engine, access);
     let report = scratch.fresh("fio.json");
     let recording = watch(disk.device(), &scratch.fresh("recording"), &job.command(&report)?)?;
+    if is_untold(kind) {
+        expect_untold(&recording, access, COUNT * BLOCK);
+        return Ok(());
+    }
     let found = recording.of_file(&file);
     expect_strided(&recording, &found, access, "fio");
     assert!(
@@ -84,9 +88,31 @@ fn read_btrfs() -> Result<()> {
     let workload = Workload::DirectRead { file: file.clone(), pages: COUNT };
     let workload = workload.command(labs_program());
     let recording = watch(disk.device(), &scratch.fresh("recording"), &workload)?;
+    if is_untold(Kind::Btrfs) {
+        expect_untold(&recording, Access::Read, COUNT * BLOCK);
+        return Ok(());
+    }
     let found = recording.of_file(&file);
     expect_strided(&recording, &found, Access::Read, "iowhy-labs");
     Ok(())
+}
+
+/// What btrfs notes of a direct I/O nobody can read before 5.11: it is a module, whose types the kernel does
+/// not describe.
+fn is_untold(kind: Kind) -> bool {
+    kind == Kind::Btrfs && is_module_without_types("btrfs")
+}
+
+/// Direct I/O of so many bytes has no file, and the reason stands there.
+fn expect_untold(recording: &Recording, access: Access, bytes: u64) {
+    let (operation, _) = origin_of(access);
+    let unnamed = recording.pairs().filter(|(request, part)| {
+        let reason = recording.text(part.file_reason);
+        request.operation == operation && reason.starts_with("anonymous memory of an owner that")
+    });
+    let found: u64 = unnamed.map(|(_, part)| part.bytes).sum();
+    let lost = recording.lost() > 0;
+    assert!(found == bytes || (lost && found < bytes), "{found} B\n{}", recording.overview());
 }
 
 fn strided(file: &Path, engine: Engine, access: Access) -> Job {
@@ -180,6 +206,10 @@ fn split(kind: Kind) -> Result<()> {
     let report = scratch.fresh("fio.json");
     let recording =
         watch(disk.device(), &scratch.fresh("recording"), &job.direct().command(&report)?)?;
+    if is_untold(kind) {
+        expect_untold(&recording, Access::Write, 4 * BIG);
+        return Ok(());
+    }
     let found = recording.of_file(&file);
     recording.expect_ranges("split writes", &found, &[(0, 4 * BIG)]);
     for (request, _) in &found {

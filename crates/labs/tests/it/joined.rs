@@ -4,7 +4,7 @@
 
 use crate::chains::compiled;
 use crate::recording::Recording;
-use crate::support::{finish, iowhy, said, trial, watch};
+use crate::support::{finish, is_module_without_types, iowhy, said, trial, watch};
 use iowhy_core::model::{Operation, Origin, Request};
 use iowhy_labs::devices::{Backing, BlockDevice, FileSystem, Kind, LoopDevice};
 use iowhy_labs::error::Context;
@@ -160,7 +160,7 @@ fn loop_over_a_file() -> Result<()> {
         reads(&lower).into_iter().filter(|it| of_file.contains(&it.request_id)).collect();
     recording.expect_count("reads above", above.len(), READS);
     recording.expect_count("reads below", below.len(), READS);
-    if !are_loops_described() {
+    if is_module_without_types("loop") {
         let said = |it: &&Request| {
             it.parent_id.is_none() && recording.text(it.parent_reason).contains(upper.name())
         };
@@ -176,13 +176,6 @@ fn loop_over_a_file() -> Result<()> {
     }
     recording.expect_count("reads tied to the one above", tied.len(), READS);
     Ok(())
-}
-
-/// Before 5.11 the types of modules, of which the loop device may be one, are not described.
-fn are_loops_described() -> bool {
-    let modules = fs::read_to_string("/proc/modules").unwrap_or_default();
-    let is_module = modules.lines().any(|line| line.starts_with("loop "));
-    !is_module || Path::new("/sys/kernel/btf/loop").exists()
 }
 
 fn discards() -> Result<()> {

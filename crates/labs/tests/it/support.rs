@@ -88,6 +88,13 @@ pub fn is_guest() -> bool {
     std::env::var_os("IOWHY_GUEST").is_some()
 }
 
+/// Whether the kernel has it as a module and does not describe its types, as before 5.11.
+pub fn is_module_without_types(name: &str) -> bool {
+    let modules = std::fs::read_to_string("/proc/modules").unwrap_or_default();
+    let is_module = modules.lines().any(|line| line.split(' ').next() == Some(name));
+    is_module && !Path::new("/sys/kernel/btf").join(name).exists()
+}
+
 /// This crate's own program, which has the workloads.
 pub fn labs_program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_iowhy-labs"))
