@@ -12,6 +12,9 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
+#define PF_KTHREAD 0x00200000
+#define PF_WORKERS 0x00004010 /* PF_USER_WORKER, PF_IO_WORKER */
+
 /*
  * Set by user space from the kernel's BTF. Request events lost their first argument, the queue,
  * in a54895fa057c (5.11, backported to 5.10.137 but not by every vendor), bio events in 5.12.
@@ -431,6 +434,21 @@ static __always_inline struct task_struct *uring_task(struct io_kiocb *request)
 	if (bpf_core_field_exists(request->task))
 		return READ(request, task);
 	return READ(READ(request, tctx), task);
+}
+
+/*
+ * Whose request it is that a worker of io_uring does: workers were kernel threads before 3bfe6106693b, 5.12, and
+ * one that polls has only the ring's. Null where they are threads of the program.
+ */
+static __always_inline struct task_struct *uring_submitter(struct io_kiocb *request)
+{
+	struct io_ring_ctx *ring = NULL;
+	struct task_struct *task;
+
+	if (!bpf_core_field_exists(ring->sqo_task))
+		return NULL;
+	task = uring_task(request);
+	return READ(task, flags) & PF_KTHREAD ? READ(READ(request, ctx), sqo_task) : task;
 }
 
 /* Whether a task runs. task->on_cpu was an int and became a byte in 7.x; it is 0 or 1. */

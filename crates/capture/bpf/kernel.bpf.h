@@ -270,7 +270,13 @@ struct btrfs_inode {
 struct btrfs_bio {
 	struct btrfs_inode *inode;
 	u64 file_offset;
+	void *end_io;
+	void *private;
 	struct bio bio;
+};
+
+struct btrfs_dio_private {
+	struct inode *inode; /* until 6.1 */
 };
 
 struct dm_io {
@@ -387,9 +393,14 @@ struct io_uring_cqe {
 	s32 res;
 };
 
+struct io_ring_ctx {
+	struct task_struct *sqo_task; /* until 5.11 */
+};
+
 struct io_kiocb {
 	struct file *file;
 	u8 opcode;
+	struct io_ring_ctx *ctx;
 	struct io_uring_task *tctx; /* 6.13 and later */
 	struct task_struct *task;   /* before */
 };
@@ -438,8 +449,9 @@ enum rqf_flags {
 };
 
 enum pageflags {
-	PG_head = 6,
+	PG_locked = 0,
 	PG_writeback = 1,
+	PG_head = 6,
 };
 
 enum req_flag_bits {

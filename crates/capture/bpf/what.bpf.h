@@ -210,6 +210,59 @@ static __always_inline u32 find_pages(struct bio *bio, struct wire_request *r, e
 }
 
 /*
+ * Whether the page cache has the bio's first page in hand: it is locked to be read, or being written. What a
+ * program reads to or writes from directly is neither, though it may be a mapped file's.
+ */
+static __always_inline bool is_of_page_cache(struct bio *bio, u32 operation)
+{
+	u32 bit = operation & 1 ? bpf_core_enum_value(enum pageflags, PG_writeback)
+				: bpf_core_enum_value(enum pageflags, PG_locked);
+	struct bio_vec first;
+	u64 flags = 0;
+
+	if (bpf_probe_read_kernel(&first, sizeof(first), (void *)number_of(READ(bio, bi_io_vec))))
+		return false;
+	bpf_probe_read_kernel(&flags, sizeof(flags), head_page(first.bv_page));
+	return flags & (1ULL << bit);
+}
+
+/* The inode of a direct I/O, which btrfs noted for its bio until 6.1; null where it is none. */
+static __always_inline struct inode *btrfs_direct_inode(struct btrfs_bio *bbio)
+{
+	struct btrfs_dio_private *dio = NULL;
+	u64 ending = settings.end_io[END_IO_BTRFS_DIRECT];
+
+	if (!bpf_core_field_exists(bbio->private) || !bpf_core_field_exists(dio->inode) || !ending ||
+	    number_of(BPF_CORE_READ(bbio, end_io)) != ending)
+		return NULL;
+	dio = BPF_CORE_READ(bbio, private);
+	return BPF_CORE_READ(dio, inode);
+}
+
+/* Of kernels that keep no inode with a bio of the page cache: its pages tell it. */
+static __always_inline u32 find_btrfs_pages(struct bio *bio, struct wire_request *r)
+{
+	struct btrfs_bio *bbio = NULL;
+	struct inode *inode = NULL;
+	u32 found;
+
+	if (bpf_core_type_exists(struct btrfs_bio) && bpf_core_field_exists(bbio->file_offset)) {
+		bbio = (void *)(number_of(bio) - bpf_core_field_offset(struct btrfs_bio, bio));
+		inode = btrfs_direct_inode(bbio);
+	}
+	if (inode && identify(inode, &r->part.inode)) {
+		r->part.offset = BPF_CORE_READ(bbio, file_offset);
+		see_file(number_of(inode), 0, ROOM_SUBMIT);
+		return FOUND_DIRECT;
+	}
+	found = find_pages(bio, r, ENDING_KNOWN);
+	if (found != FOUND_PAGE || is_of_page_cache(bio, r->operation))
+		return found;
+	r->flags &= ~REQUEST_EXTENTS;
+	return FOUND_ANONYMOUS;
+}
+
+/*
  * btrfs keeps the inode with its bio; its pages only agree with it for buffered, plain data. Older
  * kernels do not keep it (before 6.3), or do not tell where (btrfs is a module, and before 5.11 BTF is
  * that of the kernel alone).
@@ -223,7 +276,7 @@ static __always_inline u32 find_btrfs(struct bio *bio, struct wire_request *r)
 
 	if (!bpf_core_type_exists(struct btrfs_bio) || !bpf_core_field_exists(bbio->inode) ||
 	    !bpf_core_field_exists(bbio->file_offset))
-		return find_pages(bio, r, ENDING_KNOWN);
+		return find_btrfs_pages(bio, r);
 	bbio = (void *)(number_of(bio) - bpf_core_field_offset(struct btrfs_bio, bio));
 	owner = BPF_CORE_READ(bbio, inode); /* perhaps of a module */
 	inode = (u64)owner + bpf_core_field_offset(struct btrfs_inode, vfs_inode);

@@ -8,9 +8,6 @@
 #include "emit.bpf.h"
 #include "what.bpf.h"
 
-#define PF_KTHREAD 0x00200000
-#define PF_WORKERS 0x00004010 /* PF_USER_WORKER, PF_IO_WORKER */
-
 SEEN_MAP(seen_tasks);
 SEEN_MAP(seen_cgroups);
 
@@ -141,6 +138,35 @@ static __always_inline void see_current(struct task_struct *task)
 	if (!is_seen(seen_slot(&seen_tasks, (u32)key), key,
 		     check_of_task(task, READ(task, start_boottime))))
 		see_task(number_of(task), ROOM_SUBMIT);
+}
+
+/* A throttled bio is queued by a kernel worker: the thread that waits for it asked for it. */
+static __always_inline void note_waiter(struct wire_request *r, struct task_struct *waiter)
+{
+	if (!(r->flags & REQUEST_KERNEL_THREAD) || !waiter)
+		return;
+	r->tgid = READ(waiter, tgid);
+	r->tid = READ(waiter, pid);
+	r->flags |= REQUEST_WORKER_FOR;
+	see_task(number_of(waiter), ROOM_SUBMIT);
+}
+
+/* What a kernel thread does for io_uring, the program asked for. Its request begins with the kiocb. */
+static __always_inline void note_uring(struct wire_request *r, struct kiocb *iocb)
+{
+	u64 ending = settings.end_io[END_IO_URING];
+	struct task_struct *task;
+
+	if (!(r->flags & REQUEST_KERNEL_THREAD) || !iocb || !ending ||
+	    number_of(READ(iocb, ki_complete)) != ending)
+		return;
+	task = uring_submitter((struct io_kiocb *)iocb);
+	if (!task)
+		return;
+	r->tgid = READ(task, tgid);
+	r->tid = READ(task, pid);
+	r->flags &= ~REQUEST_KERNEL_THREAD;
+	see_task(number_of(task), ROOM_SUBMIT);
 }
 
 /*

@@ -87,10 +87,12 @@ enum wire_counter {
 	X(END_IO_XFS_LOG, xlog_bio_end_io)                \
 	X(END_IO_BTRFS, btrfs_simple_end_io)              \
 	X(END_IO_BTRFS_WRITE, btrfs_orig_write_end_io)    \
+	X(END_IO_BTRFS_DIRECT, btrfs_end_dio_bio)         \
 	X(END_IO_SWAP_READ, end_swap_bio_read)            \
 	X(END_IO_SWAP_WRITE, end_swap_bio_write)          \
 	X(END_IO_JBD2, journal_end_buffer_io_sync)        \
 	X(END_IO_LOOP, lo_rw_aio_complete)                \
+	X(END_IO_URING, io_complete_rw)                   \
 	X(END_IO_MPAGE_READ, mpage_read_end_io)           \
 	X(END_IO_EXT4_READ, mpage_end_io)                 \
 	X(END_IO_EXT4_WRITE, ext4_end_bio)                \
@@ -102,6 +104,7 @@ enum wire_counter {
 /* What other kernels call the same. No kernel has both. */
 #define END_IO_ALIASES(X)                                        \
 	X(END_IO_SUBMIT_WAIT, bio_wait_end_io)	       /* 7.x */ \
+	X(END_IO_BTRFS, btrfs_end_bio)		       /* until 6.0 */ \
 	X(END_IO_IOMAP_WRITE, iomap_writepage_end_bio) /* until 6.15 */
 
 /*

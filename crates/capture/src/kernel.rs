@@ -7,11 +7,12 @@ use crate::symbols::KernelSymbols;
 use libbpf_rs::btf::types::{Enum, Enum64, FuncProto, Ptr, Struct, Typedef};
 use libbpf_rs::btf::{Btf, BtfType};
 use rustc_hash::FxHashSet;
+use std::path::Path;
 
 /// What the running kernel offers, as far as a watch depends on it.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// Tracepoints that the kernel's BTF describes, of those that iowhy knows.
+    /// Tracepoints that the kernel's BTF describes, of those that iowhy knows, where they tell what is asked.
     pub tracepoints: FxHashSet<&'static str>,
     /// Whether request tracepoints carry the queue before the request (until 5.11).
     pub rq_events_have_queue: bool,
@@ -29,13 +30,18 @@ pub struct Facts {
     pub programs_are_preemptible: bool,
     /// How the kernel tells the result of an io_uring request.
     pub uring_result: UringResult,
+    /// Whether it tells which request of a loop device one of the disk below is for.
+    pub loops_are_described: bool,
     /// Bytes of a page.
     pub page_size: u32,
     /// Addresses of the functions that end bios, by their place in the wire's list.
     pub end_io: Vec<u64>,
 }
 
-/// What `io_uring_complete` carries.
+/// The tracepoint of io_uring's completions.
+pub const URING: &str = "io_uring_complete";
+
+/// What [`URING`] carries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum UringResult {
     /// The result without its request (until 5.16): nobody knows of which file.
@@ -71,12 +77,12 @@ pub fn probe(tracepoints: &[&'static str], symbols: &KernelSymbols) -> Result<Fa
             .first()
             .is_some_and(|name| name.as_deref() == Some("request_queue"))
     };
+    let uring_result = uring_result(&btf);
+    // Without its request a completion tells of no file.
+    let is_mute = |name: &str| name == URING && uring_result == UringResult::Alone;
+    let is_there = |name: &&str| tracepoint(&btf, name).is_some() && !is_mute(name);
     Ok(Facts {
-        tracepoints: tracepoints
-            .iter()
-            .copied()
-            .filter(|name| tracepoint(&btf, name).is_some())
-            .collect(),
+        tracepoints: tracepoints.iter().copied().filter(is_there).collect(),
         rq_events_have_queue: first_is_queue("block_rq_issue"),
         bio_events_have_queue: first_is_queue("block_bio_queue"),
         merge_events_have_request: first_is_queue("block_bio_backmerge"),
@@ -84,7 +90,8 @@ pub fn probe(tracepoints: &[&'static str], symbols: &KernelSymbols) -> Result<Fa
         operations: operations(&btf),
         switch_has_state: switch_has_state(&btf),
         programs_are_preemptible: symbols.tracepoints_have_srcu() && may_hold_cpu(&btf),
-        uring_result: uring_result(&btf),
+        uring_result,
+        loops_are_described: loops_are_described(&btf),
         page_size: rustix::param::page_size() as u32,
         end_io: symbols.end_io().to_vec(),
     })
@@ -135,13 +142,18 @@ fn may_hold_cpu(btf: &Btf<'_>) -> bool {
 }
 
 fn uring_result(btf: &Btf<'_>) -> UringResult {
-    let arguments = tracepoint_arguments(btf, "io_uring_complete");
+    let arguments = tracepoint_arguments(btf, URING);
     match arguments.get(2) {
         Some(Some(name)) if name == "io_uring_cqe" => UringResult::Entry,
         // Context, request, number, result, flags and two more.
         _ if arguments.len() >= 7 => UringResult::Argument,
         _ => UringResult::Alone,
     }
+}
+
+/// The loop device may be a module, whose types are described from 5.11 on.
+fn loops_are_described(btf: &Btf<'_>) -> bool {
+    btf.type_by_name::<Struct<'_>>("loop_cmd").is_some() || Path::new("/sys/kernel/btf/loop").exists()
 }
 
 fn operations(btf: &Btf<'_>) -> Operations {

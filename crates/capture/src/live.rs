@@ -105,7 +105,7 @@ impl Live {
             opens: options.opens,
             page_cache: options.sampling.is_some_and(|sampling| sampling.page_cache),
         };
-        let in_flight = InFlight::of(&wishes.devices, &environment.mounts);
+        let in_flight = InFlight::of(&wishes.devices);
         let facts = facts()?;
         let reader = Reader::default();
         let mut decoder = Decoder::new(&facts, &environment, &reader, options.arguments);
@@ -427,8 +427,7 @@ fn keep_watched(environment: &mut Environment, watched: &[u32]) {
 /// A sentence for each thing that this watch cannot see.
 fn limits(plan: &Plan, session: &Session, facts: &Facts, unlisted: u64) -> Vec<String> {
     let missing = plan.missing.iter().map(|probe| {
-        let tracepoint = probe.tracepoint.unwrap_or(probe.program);
-        format!("no {}: this kernel has no {tracepoint}", probe.gives)
+        format!("no {}: this kernel has no {}", probe.gives, probe.needs())
     });
     let failed = session.failed.iter().map(|(probe, cause)| {
         let cause = cause.lines().next().unwrap_or_default();

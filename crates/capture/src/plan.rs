@@ -1,7 +1,7 @@
 //! Which probes a watch uses, from facts and wishes. Pure, so that it can be tested with kernels
 //! that nobody has.
 
-use crate::kernel::Facts;
+use crate::kernel::{self, Facts};
 
 /// A group of programs that is loaded or fails as one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -39,6 +39,16 @@ pub struct Probe {
     /// Whether it does only what another program on its tracepoint was kept from: where tracepoints can be
     /// preempted.
     pub again: bool,
+}
+
+impl Probe {
+    /// What a kernel has none of that cannot give it.
+    pub fn needs(&self) -> String {
+        match self.tracepoint.unwrap_or(self.program) {
+            kernel::URING => format!("{} that tells its request", kernel::URING),
+            name => name.to_owned(),
+        }
+    }
 }
 
 const fn probe(
@@ -163,7 +173,7 @@ pub const PROBES: &[Probe] = &[
     probe(
         Group::File,
         "on_uring_complete",
-        "io_uring_complete",
+        kernel::URING,
         "what io_uring does with files",
         false,
     ),
@@ -338,6 +348,13 @@ mod tests {
         let plan = Plan::new(&facts_without(&["writeback_dirty_folio"]), &Wishes::default());
         assert!(plan.groups().contains(&Group::Writeback));
         assert!(plan.missing.is_empty());
+    }
+
+    #[test]
+    fn what_a_kernel_lacks_is_said() {
+        let plan = Plan::new(&facts_without(&["mm_filemap_fault", kernel::URING]), &EVERYTHING);
+        let needs: Vec<String> = plan.missing.iter().map(Probe::needs).collect();
+        assert_eq!(needs, ["io_uring_complete that tells its request", "mm_filemap_fault"]);
     }
 
     #[test]

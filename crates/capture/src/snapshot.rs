@@ -4,6 +4,7 @@
 //! What does not belong here: what the programs do in the kernel (`probes/snapshot`).
 
 use crate::host::devices::{self, Counted};
+use crate::host::mounts::Mounts;
 use crate::host::system;
 use crate::session::Session;
 use crate::wire;
@@ -11,6 +12,7 @@ use iowhy_core::model::environment::Mount;
 use libbpf_rs::{Iter, Link, ProgramInput};
 use rustc_hash::FxHashMap;
 use rustix::fs::{Mode, OFlags};
+use std::cell::OnceCell;
 use std::io::{ErrorKind, Read};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use zerocopy::{FromBytes, IntoBytes};
@@ -22,10 +24,12 @@ const MOST_WRITERS: usize = 3;
 
 /// Has the kernel look at requests that are in flight.
 pub struct InFlight {
-    /// Some file of a block device: from it the kernel's list of them is found.
-    anchor: Option<OwnedFd>,
     watched: Vec<u32>,
 }
+
+/// Some file of a block device: from it the kernel's list of them is found. Opened for one look and closed
+/// after it: nobody can unmount a file system of which a file is open.
+type Anchor = OnceCell<Option<OwnedFd>>;
 
 /// The disks whose every request in flight was looked at, and when that began. What was issued to
 /// them before and is not marked has ended, seen or not: without this a missed end would look like
@@ -40,13 +44,8 @@ pub struct LookedAt {
 
 impl InFlight {
     /// For the devices of that number; all when empty.
-    pub fn of(watched: &[u32], mounts: &[Mount]) -> InFlight {
-        let open = |mount: &Mount| {
-            // The path alone is opened: that touches no device, not even one that hangs.
-            rustix::fs::open(&mount.path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()
-        };
-        let anchor = mounts.iter().filter(|mount| mount.major != 0).find_map(open);
-        InFlight { anchor, watched: watched.to_vec() }
+    pub fn of(watched: &[u32]) -> InFlight {
+        InFlight { watched: watched.to_vec() }
     }
 
     /// Adds to what is under way the requests that nobody saw begin.
@@ -61,11 +60,12 @@ impl InFlight {
 
     fn look(&self, session: &Session, at_end: bool) -> LookedAt {
         let mut looked = LookedAt { at_ns: system::now_ns(), ..LookedAt::default() };
+        let anchor = Anchor::new();
         for disk in devices::in_flight_now() {
             if !self.watched.is_empty() && !self.watched.contains(&disk.number) {
                 continue;
             }
-            if disk.in_flight == 0 || self.look_at(&disk, session, at_end).is_some() {
+            if disk.in_flight == 0 || look_at(&disk, session, &anchor, at_end).is_some() {
                 looked.disks.push(disk.number);
             } else {
                 looked.unlisted += disk.in_flight;
@@ -73,35 +73,45 @@ impl InFlight {
         }
         looked
     }
+}
 
-    /// Looks at every tag of the disk; `None` where that is not possible.
-    fn look_at(&self, disk: &Counted, session: &Session, at_end: bool) -> Option<()> {
-        let program = session.program("look_in_flight")?;
-        let anchor = u64::try_from(self.anchor.as_ref()?.as_raw_fd()).ok()?;
-        for queue in 0..disk.queues as u64 {
-            let mut first = 0;
-            loop {
-                let mut look = wire::wire_look {
-                    anchor,
-                    device: u64::from(disk.number),
-                    queue,
-                    first,
-                    at_end: u64::from(at_end),
-                };
-                let input =
-                    ProgramInput { context_in: Some(look.as_mut_bytes()), ..Default::default() };
-                let tags = u64::from(program.test_run(input).ok()?.return_value);
-                if tags == 0 {
-                    return None;
-                }
-                first += u64::from(wire::WIRE_TAGS_AT_ONCE);
-                if first >= tags {
-                    break;
-                }
+/// Looks at every tag of the disk; `None` where that is not possible.
+fn look_at(disk: &Counted, session: &Session, anchor: &Anchor, at_end: bool) -> Option<()> {
+    let program = session.program("look_in_flight")?;
+    let anchor = anchor.get_or_init(open_anchor).as_ref()?;
+    let anchor = u64::try_from(anchor.as_raw_fd()).ok()?;
+    for queue in 0..disk.queues as u64 {
+        let mut first = 0;
+        loop {
+            let mut look = wire::wire_look {
+                anchor,
+                device: u64::from(disk.number),
+                queue,
+                first,
+                at_end: u64::from(at_end),
+            };
+            let input =
+                ProgramInput { context_in: Some(look.as_mut_bytes()), ..Default::default() };
+            let tags = u64::from(program.test_run(input).ok()?.return_value);
+            if tags == 0 {
+                return None;
+            }
+            first += u64::from(wire::WIRE_TAGS_AT_ONCE);
+            if first >= tags {
+                break;
             }
         }
-        Some(())
     }
+    Some(())
+}
+
+fn open_anchor() -> Option<OwnedFd> {
+    let open = |mount: &Mount| {
+        // The path alone is opened: that touches no device, not even one that hangs.
+        rustix::fs::open(&mount.path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()
+    };
+    let mounts = Mounts::read().of_block_devices();
+    mounts.iter().filter(|mount| mount.major != 0).find_map(open)
 }
 
 impl LookedAt {

@@ -152,8 +152,7 @@ fn symbols(facts: &Facts) -> Item {
 fn outcomes(plan: &Plan, session: &Session) -> Vec<Program> {
     let verified = session.verified();
     let missing = plan.missing.iter().map(|probe| {
-        let tracepoint = probe.tracepoint.unwrap_or(probe.program);
-        let reason = format!("this kernel has no {tracepoint}");
+        let reason = format!("this kernel has no {}", probe.needs());
         Program { probe: *probe, usable: Err(reason), verified: None }
     });
     let planned = plan.probes.iter().map(|probe| {
@@ -184,8 +183,7 @@ fn probes(facts: &Facts, programs: &mut Vec<Program>) -> Vec<Item> {
         .missing
         .iter()
         .map(|probe| {
-            let tracepoint = probe.tracepoint.unwrap_or(probe.program);
-            item("tracepoint", State::No, format!("no {tracepoint}"), probe.gives)
+            item("tracepoint", State::No, format!("no {}", probe.needs()), probe.gives)
         })
         .collect();
     if plan.missing.is_empty() {

@@ -28,6 +28,11 @@ pub struct Lost {
 /// All that older kernels cannot give. What is not listed here must be there, so that nothing is lost
 /// on a newer kernel unseen.
 pub const LOST: &[Lost] = &[
+    lost(
+        "5.10",
+        "on_uring_complete",
+        "this kernel has no io_uring_complete that tells its request",
+    ),
     lost("5.10", "on_file_fault", "this kernel has no mm_filemap_fault"),
     lost("5.10", "on_file_mapped", "this kernel has no mm_filemap_map_pages"),
     lost("6.1", "on_file_fault", "this kernel has no mm_filemap_fault"),

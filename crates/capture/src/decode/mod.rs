@@ -115,7 +115,7 @@ impl Decoder {
             errors_are_blk_status: facts.status_is_blk_status,
             device_names: FxHashMap::default(),
             unreadable: 0,
-            uppers: no_parents(&environment.devices),
+            uppers: no_parents(&environment.devices, facts.loops_are_described),
             start_ns: 0,
             waits: Waits::default(),
             chains: Chains::default(),
@@ -206,11 +206,12 @@ impl Decoder {
     }
 }
 
-fn no_parents(devices: &[Device]) -> FxHashMap<u32, String> {
+fn no_parents(devices: &[Device], loops_are_described: bool) -> FxHashMap<u32, String> {
     let reason = |names: String| {
         format!("may serve {names}: the kernel does not say for which of its requests")
     };
-    uppers(devices).into_iter().map(|(disk, names)| (disk, reason(names))).collect()
+    let uppers = uppers(devices, loops_are_described);
+    uppers.into_iter().map(|(disk, names)| (disk, reason(names))).collect()
 }
 
 /// Names from the leaf up to the root, as the path from the root: `/a/b`.

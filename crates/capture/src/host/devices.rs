@@ -186,10 +186,11 @@ pub fn read_end(devices: &mut Vec<Device>, known_only: bool) {
 }
 
 /// The devices that stand on each disk (device mapper, RAID), by the disk's number. A loop device does
-/// not count: only some of what happens below it is its own, and the kernel says which.
-pub fn uppers(devices: &[Device]) -> FxHashMap<u32, String> {
+/// not count where the kernel says which of the requests below are its own: only some of them are.
+pub fn uppers(devices: &[Device], loops_are_described: bool) -> FxHashMap<u32, String> {
     let mut uppers: FxHashMap<u32, String> = FxHashMap::default();
-    for upper in devices.iter().filter(|device| device.backing_file.is_none()) {
+    let counts = |device: &&Device| device.backing_file.is_none() || !loops_are_described;
+    for upper in devices.iter().filter(counts) {
         let is_below = |device: &&Device| upper.below.contains(&device.name);
         for lower in devices.iter().filter(is_below) {
             let disk = lower.partition_of.as_ref().unwrap_or(&lower.name);
@@ -268,8 +269,10 @@ mod tests {
             device("md0", 3, &["sda"], None),
             Device { backing_file: image, ..device("loop0", 4, &["sda1"], None) },
         ];
-        let uppers = uppers(&devices);
-        assert_eq!(uppers.get(&0).map(String::as_str), Some("dm-0, md0"));
-        assert_eq!(uppers.len(), 1);
+        let found = uppers(&devices, true);
+        assert_eq!(found.get(&0).map(String::as_str), Some("dm-0, md0"));
+        assert_eq!(found.len(), 1);
+        let found = uppers(&devices, false);
+        assert_eq!(found.get(&0).map(String::as_str), Some("dm-0, md0, loop0"));
     }
 }

@@ -78,16 +78,21 @@ fn dirty_ranges() -> Vec<(u64, u64)> {
     workload::every_other_page(PAGES).map(|offset| (offset, PAGE)).collect()
 }
 
-fn expect_origin(found: &[Pair], allowed: &[Origin]) {
+fn expect_origin(recording: &Recording, found: &[Pair], allowed: &[Origin]) {
     for (request, _) in found {
-        assert!(allowed.contains(&request.origin), "origin {}: {request:?}", request.origin.word());
+        assert!(
+            allowed.contains(&request.origin),
+            "origin {}: {request:?}\n{}",
+            request.origin.word(),
+            recording.overview()
+        );
     }
 }
 
 fn expect_owner(recording: &Recording, found: &[Pair], owner: &str) {
     for (_, part) in found {
         assert_eq!(recording.text(part.owner), owner, "{part:?}\n{}", recording.overview());
-        assert!(part.owner_pid.is_some(), "{part:?}");
+        assert!(part.owner_pid.is_some(), "{part:?}\n{}", recording.overview());
     }
 }
 
@@ -101,7 +106,7 @@ fn mmap_random(kind: Kind) -> Result<()> {
     let recording = stage.watch(&job.command(&stage.scratch.fresh("fio.json"))?)?;
     let found = recording.of_file(&stage.file);
     recording.expect_ranges("mapped pages", &found, &fio::read_iolog(&log)?);
-    expect_origin(&found, &[Origin::PageFault]);
+    expect_origin(&recording, &found, &[Origin::PageFault]);
     expect_owner(&recording, &found, "fio");
     Ok(())
 }
@@ -113,7 +118,7 @@ fn mmap_whole(kind: Kind) -> Result<()> {
     let recording = stage.watch(&job.command(&stage.scratch.fresh("fio.json"))?)?;
     let found = recording.of_file(&stage.file);
     recording.expect_ranges("mapped pages", &found, &[(0, SIZE)]);
-    expect_origin(&found, &[Origin::PageFault, Origin::Readahead]);
+    expect_origin(&recording, &found, &[Origin::PageFault, Origin::Readahead]);
     expect_owner(&recording, &found, "fio");
     Ok(())
 }
@@ -134,7 +139,7 @@ fn read_by_labs(stage: &Stage, workload: &Workload) -> Result<()> {
     let recording = stage.watch(&workload.command(labs_program()))?;
     let found = recording.of_file(&stage.file);
     recording.expect_ranges("pages read", &found, &[(0, SIZE)]);
-    expect_origin(&found, &[Origin::Read, Origin::Readahead]);
+    expect_origin(&recording, &found, &[Origin::Read, Origin::Readahead]);
     expect_owner(&recording, &found, "iowhy-labs");
     Ok(())
 }
@@ -144,7 +149,7 @@ fn fsync(kind: Kind) -> Result<()> {
     let recording = stage.watch(&stage.dirty(true))?;
     let found = recording.of_file(&stage.file);
     recording.expect_ranges("pages written", &found, &dirty_ranges());
-    expect_origin(&found, &[Origin::Writeback]);
+    expect_origin(&recording, &found, &[Origin::Writeback]);
     expect_owner(&recording, &found, "iowhy-labs");
     Ok(())
 }
@@ -165,7 +170,7 @@ fn dirtier(kind: Kind) -> Result<()> {
     let recording = stage.watch(&both)?;
     let found = recording.of_file(&stage.file);
     recording.expect_ranges("pages written", &found, &dirty_ranges());
-    expect_origin(&found, &[Origin::Writeback]);
+    expect_origin(&recording, &found, &[Origin::Writeback]);
     expect_owner(&recording, &found, "fio");
     Ok(())
 }
@@ -187,12 +192,13 @@ fn later_writeback(kind: Kind) -> Result<()> {
     let recording = stage.watch(&stage.syncfs())?;
     let found = recording.of_file(&stage.file);
     recording.expect_ranges("pages written", &found, &dirty_ranges());
-    expect_origin(&found, &[Origin::Writeback]);
+    expect_origin(&recording, &found, &[Origin::Writeback]);
     for (_, part) in &found {
         assert_eq!(part.owner_pid, None, "{}", recording.overview());
         let reason = recording.text(part.owner_reason);
-        assert!(reason.starts_with("dirtied before the watch; open for writing by "), "{reason}");
-        assert!(reason.ends_with(&format!("({})", std::process::id())), "{reason}");
+        let hint = format!("({})", std::process::id());
+        let told = reason.starts_with("dirtied before the watch; open for writing by ");
+        assert!(told && reason.ends_with(&hint), "{reason}\n{}", recording.overview());
     }
     drop(held);
     Ok(())

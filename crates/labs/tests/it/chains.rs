@@ -67,6 +67,12 @@ pub const COMPILED: &[(&str, &str)] = &[
     ("chains.c", "chains-c-pipe"),
     ("aio.c", "waits-aio-0"),
     ("aio.c", "waits-aio-5"),
+    ("hostile.c", "hostile-reuse"),
+    ("hostile.c", "hostile-rename"),
+    ("hostile.c", "hostile-threads"),
+    ("hostile.c", "hostile-deep"),
+    ("named.c", "named-reads"),
+    ("uring_open.c", "uring-open"),
 ];
 
 /// The program that gcc makes of a source, under a name of its own.

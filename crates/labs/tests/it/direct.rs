@@ -1,7 +1,7 @@
 //! Direct I/O whose requests are known one by one: count, bytes, process, path, offset, origin.
 
 use crate::recording::{Pair, Recording};
-use crate::support::{labs_program, trial, watch};
+use crate::support::{is_module_without_types, labs_program, trial, watch};
 use iowhy_core::model::{Operation, Origin};
 use iowhy_labs::Result;
 use iowhy_labs::devices::{Backing, BlockDevice, FileSystem, Kind, LoopDevice, Zram};
@@ -65,6 +65,10 @@ fn on_file_system(backing: Backing, kind: Kind, engine: Engine, access: Access) 
     let job = strided(&file, engine, access);
     let report = scratch.fresh("fio.json");
     let recording = watch(disk.device(), &scratch.fresh("recording"), &job.command(&report)?)?;
+    if is_untold(kind) {
+        expect_untold(&recording, access, COUNT * BLOCK);
+        return Ok(());
+    }
     let found = recording.of_file(&file);
     expect_strided(&recording, &found, access, "fio");
     assert!(
@@ -84,9 +88,31 @@ fn read_btrfs() -> Result<()> {
     let workload = Workload::DirectRead { file: file.clone(), pages: COUNT };
     let workload = workload.command(labs_program());
     let recording = watch(disk.device(), &scratch.fresh("recording"), &workload)?;
+    if is_untold(Kind::Btrfs) {
+        expect_untold(&recording, Access::Read, COUNT * BLOCK);
+        return Ok(());
+    }
     let found = recording.of_file(&file);
     expect_strided(&recording, &found, Access::Read, "iowhy-labs");
     Ok(())
+}
+
+/// What btrfs notes of a direct I/O nobody can read before 5.11: it is a module, whose types the kernel does
+/// not describe.
+fn is_untold(kind: Kind) -> bool {
+    kind == Kind::Btrfs && is_module_without_types("btrfs")
+}
+
+/// Direct I/O of so many bytes has no file, and the reason stands there.
+fn expect_untold(recording: &Recording, access: Access, bytes: u64) {
+    let (operation, _) = origin_of(access);
+    let unnamed = recording.pairs().filter(|(request, part)| {
+        let reason = recording.text(part.file_reason);
+        request.operation == operation && reason.starts_with("anonymous memory of an owner that")
+    });
+    let found: u64 = unnamed.map(|(_, part)| part.bytes).sum();
+    let lost = recording.lost() > 0;
+    assert!(found == bytes || (lost && found < bytes), "{found} B\n{}", recording.overview());
 }
 
 fn strided(file: &Path, engine: Engine, access: Access) -> Job {
@@ -114,12 +140,12 @@ fn expect_strided(recording: &Recording, found: &[Pair], access: Access, process
 /// All of it was done by one process and is its own data.
 fn expect_process(recording: &Recording, found: &[Pair], process: &str) {
     for (request, part) in found {
-        assert_eq!(recording.text(request.process), process, "{request:?}");
-        assert_eq!(recording.text(part.owner), process, "{part:?}");
-        assert_eq!(part.owner_pid, request.pid, "{part:?}");
+        let names = [request.process, part.owner].map(|name| recording.text(name));
+        assert_eq!(names, [process; 2], "{request:?} {part:?}\n{}", recording.overview());
+        assert_eq!(part.owner_pid, request.pid, "{part:?}\n{}", recording.overview());
     }
     let processes: BTreeSet<_> = found.iter().map(|(request, _)| request.pid).collect();
-    assert_eq!(processes.len(), 1, "{processes:?}");
+    assert_eq!(processes.len(), 1, "{processes:?}\n{}", recording.overview());
 }
 
 fn inode_of(file: &Path) -> Option<u64> {
@@ -156,10 +182,10 @@ fn on_raw(
     found.sort_by_key(|(request, _)| request.sector);
     recording.expect_count("direct I/Os", found.len(), COUNT);
     for (request, part) in &found {
-        assert_eq!((request.operation, request.bytes), (operation, BLOCK), "{request:?}");
-        assert_eq!(request.sector * 512 % (2 * BLOCK), 0, "{request:?}");
+        let what = (request.operation, request.bytes, request.sector * 512 % (2 * BLOCK));
+        assert_eq!(what, (operation, BLOCK, 0), "{request:?}\n{}", recording.overview());
         let file = recording.text(part.file);
-        assert!(file == node || part.file.is_none(), "{file}");
+        assert!(file == node || part.file.is_none(), "{file}\n{}", recording.overview());
     }
     let sectors: BTreeSet<u64> = found.iter().map(|(request, _)| request.sector).collect();
     assert_eq!(sectors.len(), found.len(), "each sector once");
@@ -180,13 +206,18 @@ fn split(kind: Kind) -> Result<()> {
     let report = scratch.fresh("fio.json");
     let recording =
         watch(disk.device(), &scratch.fresh("recording"), &job.direct().command(&report)?)?;
+    if is_untold(kind) {
+        expect_untold(&recording, Access::Write, 4 * BIG);
+        return Ok(());
+    }
     let found = recording.of_file(&file);
     recording.expect_ranges("split writes", &found, &[(0, 4 * BIG)]);
     for (request, _) in &found {
         assert_eq!(
             (request.operation, request.origin),
             (Operation::Write, Origin::Write),
-            "{request:?}"
+            "{request:?}\n{}",
+            recording.overview()
         );
     }
     expect_process(&recording, &found, "fio");

@@ -125,8 +125,9 @@ fn skipped(recording: &Recording) -> u64 {
 /// `found` is what it must be but for calls that are counted as lost, which are few.
 fn expect_calls(recording: &Recording, what: &str, found: u64, expected: u64) {
     let lost = skipped(recording);
-    assert!(lost <= expected.max(100), "{lost} calls skipped beside {expected} {what}");
-    assert!(found <= expected && found + lost >= expected, "{found} {what} of {expected}");
+    let all = recording.shortcomings();
+    assert!(lost <= expected.max(100), "{lost} calls skipped beside {expected} {what}\n{all}");
+    assert!(found <= expected && found + lost >= expected, "{found} {what} of {expected}\n{all}");
 }
 
 /// Every call is counted, told one by one or not.
@@ -179,12 +180,26 @@ fn read_by(engine: Engine) -> Result<()> {
     expect_names(&recording)?;
     let rows = rows_of(&recording, "fio", &file);
     let sum = sum_of(&rows);
+    let by_uring = matches!(engine, Engine::IoUring | Engine::IoUringForceAsync);
+    // Before 5.17 completions of io_uring do not tell their requests: that is said, and nothing made up.
+    if by_uring && stated(&recording, NO_URING) > 0 {
+        assert_eq!((sum.reads, sum.read_bytes), (0, 0), "{sum:?}");
+        return Ok(());
+    }
     expect_calls(&recording, "reads", sum.reads, 997);
     assert_eq!(sum.read_bytes, sum.reads * PAGE, "{rows:?}");
     assert!(sum.opens > 0 && sum.writes == 0, "{sum:?}");
     assert!(rows.iter().all(|row| row.files == Some(1) && row.device.is_some()), "{rows:?}");
     assert!(rows.iter().all(|row| row.file_type == Some(FileKind::File)), "{rows:?}");
     Ok(())
+}
+
+/// Why nothing is known of what io_uring does with files.
+const NO_URING: &str = "this kernel has no io_uring_complete that tells its request";
+
+/// How often a reason stands among what the watch could not see.
+fn stated(recording: &Recording, reason: &str) -> usize {
+    recording.environment.limits.iter().filter(|limit| limit.contains(reason)).count()
 }
 
 fn mapped() -> Result<()> {
@@ -198,16 +213,14 @@ fn mapped() -> Result<()> {
     expect_names(&recording)?;
     let sum = sum_of(&rows_of(&recording, "fio", &file));
     // Older kernels have no tracepoint of page faults: then that is said, and nothing is made up.
-    let stated = |reason: &str| {
-        recording.environment.limits.iter().filter(|limit| limit.contains(reason)).count()
-    };
-    if stated("this kernel has no mm_filemap") > 0 {
-        assert_eq!(stated("this kernel has no mm_filemap_fault"), 1);
-        assert_eq!(stated("this kernel has no mm_filemap_map_pages"), 1);
+    if stated(&recording, "this kernel has no mm_filemap") > 0 {
+        assert_eq!(stated(&recording, "this kernel has no mm_filemap_fault"), 1);
+        assert_eq!(stated(&recording, "this kernel has no mm_filemap_map_pages"), 1);
         assert_eq!((sum.faults, sum.fault_bytes), (0, 0), "{sum:?}");
         return Ok(());
     }
-    assert!(sum.faults > 0 && sum.fault_bytes >= 8 * MIB, "{sum:?}");
+    let all = recording.shortcomings();
+    assert!(sum.faults > 0 && sum.fault_bytes >= 8 * MIB, "{sum:?}\n{all}");
     assert_eq!(sum.reads, 0, "{sum:?}");
     Ok(())
 }
@@ -341,7 +354,10 @@ fn uring_opens() -> Result<()> {
         let file = line["file"] == path.to_str().expect("UTF-8");
         file && line["process"] == "uring-open" && line["error"].is_null() && line["fd"].is_u64()
     };
-    assert!(!lines.is_empty() && lines.iter().all(is_right), "{}", said(&result));
+    // Where the kernel does not tell, that is said instead.
+    let untold = said(&result).contains(NO_URING);
+    let right = lines.iter().all(is_right) && lines.is_empty() == untold;
+    assert!(right, "{}", said(&result));
     Ok(())
 }
 

@@ -2,17 +2,20 @@
 //! (`make test-kernels`) and nowhere else.
 
 use crate::recording::Recording;
-use crate::support::{finish, iowhy, is_guest, said, trial, watch};
+use crate::support::{finish, iowhy, is_guest, said, trial, trial_alone, watch};
 use iowhy_core::model::{Origin, Request, WaitClass};
-use iowhy_labs::devices::{BlockDevice, Cgroup, FileSystem, Given, Kind, Mapped};
+use iowhy_labs::devices::{
+    Backing, BlockDevice, Cgroup, FileSystem, Given, Kind, LoopDevice, Mapped,
+};
 use iowhy_labs::error::Context;
 use iowhy_labs::fio::{Access, Engine, Job};
 use iowhy_labs::scratch::Scratch;
-use iowhy_labs::{Result, command};
+use iowhy_labs::{Result, command, process};
 use libtest_mimic::Trial;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// The empty disks of the guest in which these tests run; each test has its own, so that two can run.
 pub const DISKS: &[&str] = &["plain", "below", "written", "swapped", "traced"];
@@ -33,6 +36,7 @@ pub fn tests() -> Vec<Trial> {
         trial("guests::writeback_belongs_to_its_cgroup", cgroup_writeback),
         trial("guests::swap_is_named", swap),
         trial("guests::blktrace_sees_the_same", blktrace_beside),
+        trial_alone("guests::a_watch_keeps_nobody_from_unmounting", unmounting),
     ]
 }
 
@@ -169,6 +173,28 @@ fn blktrace_beside() -> Result<()> {
     assert_eq!(ours.len() as u64, READS, "{}", said(&result));
     assert_eq!(ours, theirs);
     Ok(())
+}
+
+/// A guest has no root disk: what is mounted here is the first file system on a block device, from which
+/// iowhy may find the kernel's list of them.
+fn unmounting() -> Result<()> {
+    let scratch = Scratch::new()?;
+    let device = LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?;
+    let disk = FileSystem::new(&scratch, device, Kind::Ext4)?;
+    let output = scratch.fresh("recording");
+    let mut record = iowhy(["record", "-t", "120", "-o"])?;
+    record.arg(&output).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut running = record.spawn().context(|| "start iowhy".to_owned())?;
+    let begun = Instant::now();
+    // The folder is made when the watch has begun.
+    while !output.exists() && begun.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let watched = output.exists();
+    let unmounted = disk.unmount();
+    process::end(&mut running);
+    assert!(watched, "the watch did not begin");
+    unmounted
 }
 
 /// The actions of each sector that was read, in order, without what a kernel may leave out.

@@ -8,7 +8,8 @@ use iowhy_labs::error::Context;
 use iowhy_labs::scratch::Scratch;
 use iowhy_labs::{Error, Result, command, machine, process};
 use libtest_mimic::Trial;
-use std::io::Read;
+use rustix::process::Signal;
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -74,6 +75,12 @@ impl Stage {
         Recording::open(&self.scratch.path().join("watched"))
     }
 
+    /// The same of a watch that is interrupted now.
+    fn interrupted(&self, watch: Child) -> Result<Recording> {
+        process::signal(&watch, Signal::INT);
+        self.recording(watch)
+    }
+
     /// What iowhy says of the recording.
     fn report(&self) -> Result<String> {
         let mut report = iowhy(["report"])?;
@@ -81,6 +88,10 @@ impl Stage {
         Ok(said(&finish(report)?))
     }
 }
+
+/// How long a watch may take that is interrupted when all has happened, seconds: an emulated machine takes its
+/// time.
+const AT_MOST_WATCHED: &str = "60";
 
 fn the_write(recording: &Recording) -> &Request {
     let writes = recording.requests.iter().filter(|request| request.operation == Operation::Write);
@@ -113,11 +124,11 @@ fn ends_meanwhile() -> Result<()> {
     let frozen = stage.lower.freeze()?;
     let mut dd = stage.write()?;
     std::thread::sleep(Duration::from_secs(1));
-    let watch = stage.watch("4")?;
+    let watch = stage.watch(AT_MOST_WATCHED)?;
     std::thread::sleep(Duration::from_secs(2));
     drop(frozen);
     process::wait_or_kill(&mut dd, Duration::from_secs(10));
-    let recording = stage.recording(watch)?;
+    let recording = stage.interrupted(watch)?;
     let write = the_write(&recording);
     assert_eq!(write.status, Status::BegunBefore, "{write:?}");
     assert!(write.q2c_ns.is_some_and(|waited| waited > 2_900_000_000), "{write:?}");
@@ -139,6 +150,7 @@ my $aligned = ($at + $bytes - 1) & ~($bytes - 1);
 my $control = pack("Q l l S s l Q Q q Q L L", 0, 0, 0, 1, 0, fileno($handle), $aligned, $bytes, 0, 0, 0, 0);
 my $list = pack("P", $control);
 syscall(SUBMIT, $address, 1, $list) == 1 or die "io_submit: $!\n";
+syswrite(STDOUT, "submitted\n");
 my $events = "\0" x 256;
 my $limit = pack("q q", 0, 50_000_000);
 for (;;) {
@@ -154,21 +166,23 @@ fn polling() -> Result<()> {
     }
     let stage = Stage::new()?;
     let mut perl = Command::new(command::find("perl")?);
-    perl.args(["-e", POLLS]).arg(stage.upper.path()).stderr(Stdio::null());
+    perl.args(["-e", POLLS]).arg(stage.upper.path()).stdout(Stdio::piped());
     let frozen = stage.lower.freeze()?;
-    let watch = stage.watch("4")?;
-    std::thread::sleep(Duration::from_secs(1));
-    let spawned = perl.spawn();
+    let watch = stage.watch(AT_MOST_WATCHED)?;
+    let mut perl = perl.spawn().context(|| "start perl".to_owned())?;
+    let mut said = String::new();
+    let output = perl.stdout.take().expect("its output is piped");
+    let read = BufReader::new(output).read_line(&mut said);
     std::thread::sleep(Duration::from_secs(1));
     drop(frozen);
-    let mut perl = spawned.context(|| "start perl".to_owned())?;
     process::wait_or_kill(&mut perl, Duration::from_secs(10));
-    let recording = stage.recording(watch)?;
+    let recording = stage.interrupted(watch)?;
+    assert!(read.is_ok() && said == "submitted\n", "perl said {said:?}");
     let own = recording.waits.iter().filter(|wait| recording.text(wait.process) == "perl");
     let own: Vec<_> = own.collect();
     let at_device: u64 = own.iter().map(|wait| wait.device_ns).sum();
     assert!(own.len() > 10, "{own:?}\n{}", recording.overview());
-    assert!(at_device > 800_000_000, "{at_device} ns: {own:?}");
+    assert!(at_device > 800_000_000, "{at_device} ns: {own:?}\n{}", recording.overview());
     Ok(())
 }
 

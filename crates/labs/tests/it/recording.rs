@@ -15,6 +15,8 @@ use std::path::Path;
 const SECTOR: u64 = 512;
 /// So many pieces of a request have their offset in the file, at least.
 const MANY_PIECES: usize = 16;
+/// Kinds of parts in a message.
+const MOST_LISTED: usize = 40;
 
 /// What a watch recorded.
 pub struct Recording {
@@ -150,9 +152,13 @@ impl Recording {
         };
         assert!(
             complete,
-            "{what}: bytes of the file\nfound    {} and {unknown} B without offset\nexpected {}\n{}",
+            "{what}: bytes of the file\nfound    {} and {unknown} B without offset\nexpected {}\n\
+             missing  {}\nbeyond   {}\ntwice    {}\n{}",
             listed(&found),
             listed(&wanted),
+            listed(&without(&wanted, &found)),
+            listed(&without(&found, &wanted)),
+            listed(&overlapping(known)),
             self.overview()
         );
     }
@@ -289,9 +295,24 @@ impl Recording {
             .filter(|request| !with_parts.contains(&request.request_id))
             .count();
         let mut text = format!("{} requests, {bare} without parts\n", self.requests.len());
-        for (key, (count, bytes)) in rows.iter().take(40) {
+        for (key, (count, bytes)) in rows.iter().take(MOST_LISTED) {
             text += &format!("{count:6} parts {bytes:10} B  {key}\n");
         }
+        if rows.len() > MOST_LISTED {
+            text += &format!("and {} more kinds of parts\n", rows.len() - MOST_LISTED);
+        }
+        text + &self.shortcomings()
+    }
+
+    /// What the watch lost and what it could not see, for messages.
+    pub fn shortcomings(&self) -> String {
+        let losses = self.environment.losses.items.iter();
+        let mut text: String =
+            losses.map(|loss| format!("lost ({}): {}\n", loss.place, loss.sentence())).collect();
+        if text.is_empty() {
+            text.push_str("nothing was lost\n");
+        }
+        self.environment.limits.iter().for_each(|limit| text += &format!("limit: {limit}\n"));
         text
     }
 }
@@ -348,6 +369,31 @@ fn joined(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
         }
     }
     result
+}
+
+/// What `ranges` cover and `others` do not; both are sorted, and of each none overlaps another.
+fn without(ranges: &[(u64, u64)], others: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let mut left = Vec::new();
+    for (offset, length) in ranges {
+        let (mut at, end) = (*offset, offset + length);
+        for (begin, length) in others.iter().filter(|it| it.0 < end && it.0 + it.1 > *offset) {
+            if *begin > at {
+                left.push((at, begin - at));
+            }
+            at = at.max(begin + length);
+        }
+        if at < end {
+            left.push((at, end - at));
+        }
+    }
+    left
+}
+
+/// Those that begin before the one before them ends.
+fn overlapping(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    ranges.sort_unstable();
+    let pairs = ranges.iter().zip(ranges.iter().skip(1));
+    pairs.filter(|(one, next)| one.0 + one.1 > next.0).map(|(_, next)| *next).collect()
 }
 
 fn listed(ranges: &[(u64, u64)]) -> String {

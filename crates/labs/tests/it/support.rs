@@ -9,6 +9,7 @@ use libtest_mimic::{Completion, Failed, Trial};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::{PoisonError, RwLock};
+use std::time::Instant;
 
 /// The exit code of a missing privilege.
 pub const NO_PERMISSION: i32 = 77;
@@ -21,23 +22,23 @@ pub fn trial_alone(
     name: impl Into<String>,
     test: impl FnOnce() -> Result<()> + Send + 'static,
 ) -> Trial {
-    unlocked(name, move || {
+    unlocked(name.into(), move |name| {
         let _alone = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
-        test()
+        told(name, test)
     })
 }
 
 /// A test. It is skipped, with the reason, where the machine cannot run it. Under CI what the
 /// pipeline can provide (root, BPF, programs) must be there.
 pub fn trial(name: impl Into<String>, test: impl FnOnce() -> Result<()> + Send + 'static) -> Trial {
-    unlocked(name, move || {
+    unlocked(name.into(), move |name| {
         let _beside_others = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
-        test()
+        told(name, test)
     })
 }
 
-fn unlocked(name: impl Into<String>, test: impl FnOnce() -> Result<()> + Send + 'static) -> Trial {
-    Trial::ignorable_test(name, move || match test() {
+fn unlocked(name: String, test: impl FnOnce(&str) -> Result<()> + Send + 'static) -> Trial {
+    Trial::ignorable_test(name.clone(), move || match test(&name) {
         Ok(()) => Ok(Completion::Completed),
         Err(Error::Unsupported { what, .. }) => {
             Ok(Completion::ignored_with(format!("missing: {what}")))
@@ -49,9 +50,49 @@ fn unlocked(name: impl Into<String>, test: impl FnOnce() -> Result<()> + Send + 
     })
 }
 
+/// Runs a test; in a guest it is said at once how it ended. What failed is listed after the last one only,
+/// and a guest may be ended before. What panics says so itself, but not which test it is.
+fn told(name: &str, test: impl FnOnce() -> Result<()>) -> Result<()> {
+    let ended = Ended { name, begun: Instant::now() };
+    let result = test();
+    if let Err(error) = &result {
+        ended.tell(&format!("gave an error: {error}"));
+    }
+    result
+}
+
+/// A test that says that it has ended when this is dropped.
+struct Ended<'a> {
+    name: &'a str,
+    begun: Instant,
+}
+
+impl Ended<'_> {
+    #[allow(clippy::print_stderr, reason = "what is known of a test whose guest is ended")]
+    fn tell(&self, what: &str) {
+        if is_guest() {
+            let seconds = self.begun.elapsed().as_secs_f64();
+            eprintln!("{} after {seconds:.1} s: {what}", self.name);
+        }
+    }
+}
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.tell(if std::thread::panicking() { "it panicked" } else { "it has ended" });
+    }
+}
+
 /// Whether these tests run in a guest that tests have started.
 pub fn is_guest() -> bool {
     std::env::var_os("IOWHY_GUEST").is_some()
+}
+
+/// Whether the kernel has it as a module and does not describe its types, as before 5.11.
+pub fn is_module_without_types(name: &str) -> bool {
+    let modules = std::fs::read_to_string("/proc/modules").unwrap_or_default();
+    let is_module = modules.lines().any(|line| line.split(' ').next() == Some(name));
+    is_module && !Path::new("/sys/kernel/btf").join(name).exists()
 }
 
 /// This crate's own program, which has the workloads.

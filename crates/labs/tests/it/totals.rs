@@ -7,11 +7,12 @@ use iowhy_labs::error::Context;
 use iowhy_labs::fio::{self, Access, Engine, Job, Report};
 use iowhy_labs::recorded::Weight;
 use iowhy_labs::scratch::Scratch;
-use iowhy_labs::{Error, Result};
+use iowhy_labs::{Error, Result, process};
 use libtest_mimic::Trial;
+use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
@@ -169,19 +170,36 @@ fn wait_until_it_watches(pid: u32) {
     }
 }
 
+/// How long a watch may take that is interrupted when its load is over, seconds: on an emulated machine the
+/// load may take long.
+const AT_MOST: &str = "120";
+
+/// A watch that sees requests.
+fn watching(mut watch: Command) -> Result<Child> {
+    watch.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = watch.spawn().context(|| "start iowhy".to_owned())?;
+    wait_until_it_watches(child.id());
+    Ok(child)
+}
+
+/// What a watch said that is interrupted now.
+fn interrupted(child: Child) -> Result<Output> {
+    process::signal(&child, Signal::INT);
+    let result = child.wait_with_output().context(|| "wait for iowhy".to_owned())?;
+    assert!(result.status.success(), "{}", said(&result));
+    Ok(result)
+}
+
 /// A watch that is shown at once counts as a recording does.
 fn live_watch() -> Result<()> {
     iowhy_labs::machine::need_bpf()?;
     let scratch = Scratch::new()?;
     let device = LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?;
-    let mut watch = iowhy(["-t", "12", "--json", "-d", device.name()])?;
-    watch.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = watch.spawn().context(|| "start iowhy".to_owned())?;
-    wait_until_it_watches(child.id());
+    let child = watching(iowhy(["-t", AT_MOST, "--json", "-d", device.name()])?)?;
     let job = Job::strided(device.path(), Engine::Psync, Access::Read, 997, 4096);
-    job.run(&scratch.fresh("fio.json"))?;
-    let result = child.wait_with_output().context(|| "wait for iowhy".to_owned())?;
-    assert!(result.status.success(), "{}", said(&result));
+    let ran = job.run(&scratch.fresh("fio.json"));
+    let result = interrupted(child)?;
+    ran?;
     let shown: serde_json::Value =
         serde_json::from_slice(&result.stdout).context(|| "read iowhy's JSON".to_owned())?;
     let figure = |name: &str| shown["watch"][name].as_u64().unwrap_or(0);
@@ -216,34 +234,25 @@ fn screen_and_recording() -> Result<()> {
     let scratch = Scratch::new()?;
     let device = LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?;
     let output = scratch.fresh("recording");
-    let mut record = iowhy(["record", "-t", "22", "-d", device.name(), "-o"])?;
+    let mut record = iowhy(["record", "-t", AT_MOST, "-d", device.name(), "-o"])?;
     record.arg(&output);
-    let watches = [record, iowhy(["-t", "18", "--json", "-d", device.name()])?];
-    let mut running = Vec::new();
-    for mut watch in watches {
-        watch.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let child = watch.spawn().context(|| "start iowhy".to_owned())?;
-        wait_until_it_watches(child.id());
-        running.push(child);
-    }
-    for (access, count) in [(Access::Read, 499), (Access::Write, 251)] {
+    let recorder = watching(record)?;
+    let screen = watching(iowhy(["-t", AT_MOST, "--json", "-d", device.name()])?)?;
+    let ran = [(Access::Read, 499), (Access::Write, 251)].map(|(access, count)| {
         let job = Job::strided(device.path(), Engine::Psync, access, count, 4096);
-        job.run(&scratch.fresh("fio.json"))?;
-    }
-    let mut said_by = Vec::new();
-    for child in running {
-        let result = child.wait_with_output().context(|| "wait for iowhy".to_owned())?;
-        assert!(result.status.success(), "{}", said(&result));
-        said_by.push(result.stdout);
-    }
+        job.run(&scratch.fresh("fio.json"))
+    });
+    let (_, shown) = (interrupted(recorder)?, interrupted(screen)?);
+    ran.into_iter().collect::<Result<Vec<_>>>()?;
     let shown: serde_json::Value =
-        serde_json::from_slice(&said_by[1]).context(|| "read iowhy's JSON".to_owned())?;
+        serde_json::from_slice(&shown.stdout).context(|| "read iowhy's JSON".to_owned())?;
     let recorded = report(&output)?;
     let lost = |it: &serde_json::Value| it["watch"]["lost_requests"].as_u64().unwrap_or(0);
     // Each request that one of them lost may be missing anywhere.
     let (lost, all) = (lost(&shown) + lost(&recorded), counts(&recorded));
     assert!(lost <= 20, "{lost} lost of 750");
-    assert_eq!(all.keys().collect::<Vec<_>>(), counts(&shown).keys().collect::<Vec<_>>());
+    let keys = [&all, &counts(&shown)].map(|them| them.keys().cloned().collect::<Vec<_>>());
+    assert_eq!(keys[0], keys[1], "recorded and shown, {lost} lost\n{recorded:#}\n{shown:#}");
     for (key, other) in counts(&shown) {
         let [requests, bytes] = all[&key];
         assert!(requests.abs_diff(other[0]) <= lost, "{key}: {requests} {other:?}, {lost} lost");

@@ -61,10 +61,29 @@ fn time_in(sums: &BTreeMap<&'static str, u64>, class: WaitClass) -> u64 {
 }
 
 /// At least 95 % of the time has a class.
-fn expect_explained(sums: &BTreeMap<&'static str, u64>) {
+fn expect_explained(
+    recording: &Recording,
+    waits: &[&Wait],
+    sums: &BTreeMap<&'static str, u64>,
+) {
     let all: u64 = sums.values().sum();
-    assert!(all > 0, "nobody waited");
-    assert!(time_in(sums, WaitClass::Unknown) * 20 <= all, "{sums:?}");
+    assert!(all > 0, "nobody waited\n{}", recording.overview());
+    let unknown = time_in(sums, WaitClass::Unknown);
+    assert!(unknown * 20 <= all, "{sums:?}\n{}", told(recording, waits));
+}
+
+/// Time by class and the functions in which threads slept, for messages.
+fn told(recording: &Recording, waits: &[&Wait]) -> String {
+    let mut rows: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    for wait in waits {
+        let frames = recording.frames(wait.stack_id).join(" < ");
+        let key = format!("{} {}", wait.class.word(), frames);
+        let row = rows.entry(key).or_default();
+        row.0 += 1;
+        row.1 += wait.duration_ns;
+    }
+    let rows = rows.iter().map(|(key, (count, ns))| format!("{count:6} waits {ns:12} ns  {key}\n"));
+    rows.collect::<String>() + &recording.shortcomings()
 }
 
 /// Block tools see requests of a millisecond; the program waits far longer for each.
@@ -80,14 +99,18 @@ fn throttled() -> Result<()> {
     let recording = watch(&device, &scratch.fresh("recording"), &command)?;
     let waits = waits_of(&recording, "fio");
     let sums = by_class(&waits);
-    expect_explained(&sums);
+    expect_explained(&recording, &waits, &sums);
     let blocked: u64 = sums.values().sum();
     let throttled = time_in(&sums, WaitClass::CgroupThrottle);
-    assert!(throttled * 10 >= blocked * 9, "{sums:?}");
+    assert!(throttled * 10 >= blocked * 9, "{sums:?}\n{}", told(&recording, &waits));
     let latency = Report::read(&report)?.read.lat_ns;
     let measured = latency.mean * latency.count as f64;
     let off = (blocked as f64 - measured).abs() / measured;
-    assert!(off < 0.02, "{blocked} ns blocked, fio measured {measured} ns: {sums:?}");
+    assert!(
+        off < 0.02,
+        "{blocked} ns blocked, fio measured {measured} ns: {sums:?}\n{}",
+        told(&recording, &waits)
+    );
     Ok(())
 }
 
@@ -103,12 +126,17 @@ fn fsync(kind: Kind) -> Result<()> {
     let recording = watch(disk.device(), &scratch.fresh("recording"), &command)?;
     let waits = waits_of(&recording, "fio");
     let sums = by_class(&waits);
-    expect_explained(&sums);
+    expect_explained(&recording, &waits, &sums);
     let committing = time_in(&sums, WaitClass::JournalCommit);
-    assert!(committing > 0, "{sums:?}");
+    assert!(committing > 0, "{sums:?}\n{}", told(&recording, &waits));
     let wanted = file.to_str().expect("tests name their files in UTF-8");
     let named = waits.iter().filter(|wait| recording.text(wait.file) == wanted).count();
-    assert!(named * 10 >= waits.len() * 9, "{named} of {} know their file", waits.len());
+    assert!(
+        named * 10 >= waits.len() * 9,
+        "{named} of {} know their file\n{}",
+        waits.len(),
+        told(&recording, &waits)
+    );
     Ok(())
 }
 
@@ -125,9 +153,10 @@ fn buffered() -> Result<()> {
     let recording = watch(disk.device(), &scratch.fresh("recording"), &command)?;
     let waits = waits_of(&recording, "fio");
     let sums = by_class(&waits);
-    expect_explained(&sums);
-    assert!(waits.iter().any(|wait| wait.class == WaitClass::PageRead), "{sums:?}");
-    assert!(time_in(&sums, WaitClass::Device) > 0, "{sums:?}");
+    expect_explained(&recording, &waits, &sums);
+    let read = waits.iter().any(|wait| wait.class == WaitClass::PageRead);
+    let at_device = time_in(&sums, WaitClass::Device) > 0;
+    assert!(read && at_device, "{sums:?}\n{}", told(&recording, &waits));
     Ok(())
 }
 
@@ -140,10 +169,11 @@ fn deep(engine: Engine) -> Result<()> {
     let job = Job::strided(device.path(), engine, Access::Read, 59, 4096).with("iodepth", "8");
     let command = cgroup.inside(&job.command(&scratch.fresh("fio.json"))?);
     let recording = watch(&device, &scratch.fresh("recording"), &command)?;
-    let sums = by_class(&waits_of(&recording, "fio"));
-    expect_explained(&sums);
+    let waits = waits_of(&recording, "fio");
+    let sums = by_class(&waits);
+    expect_explained(&recording, &waits, &sums);
     let blocked: u64 = sums.values().sum();
-    assert!(blocked > 500_000_000, "{sums:?}");
+    assert!(blocked > 500_000_000, "{sums:?}\n{}", told(&recording, &waits));
     Ok(())
 }
 
@@ -168,7 +198,7 @@ fn standing() -> Result<()> {
     assert!(result.status.success(), "{}", said(&result));
     let recording = Recording::open(&output)?;
     let waits = waits_of(&recording, "touch");
-    assert_eq!(waits.len(), 1, "{waits:?}");
+    assert_eq!(waits.len(), 1, "{waits:?}\n{}", recording.shortcomings());
     let wait = waits[0];
     assert!(wait.censored && wait.duration_ns > 1_900_000_000, "{wait:?}");
     assert_eq!(wait.class, WaitClass::FsLock, "{wait:?}");
@@ -190,12 +220,13 @@ fn asynchronous(limit_ms: &'static str) -> Result<()> {
     let first = waits.iter().min_by_key(|wait| wait.start_ns).expect("it waits all the time");
     // Waits are watched a little later than requests, as the programs are loaded.
     let watched = recording.environment.end_ns - first.start_ns;
-    assert!(watched > 1_500_000_000, "{watched} ns");
+    let told = || format!("{sums:?}\n{}", told(&recording, &waits));
+    assert!(watched > 1_500_000_000, "{watched} ns: {}", told());
     let blocked: u64 = sums.values().sum();
-    assert!(blocked * 10 > watched * 8, "{blocked} of {watched} ns: {sums:?}");
+    assert!(blocked * 10 > watched * 8, "{blocked} of {watched} ns: {}", told());
     let asleep = blocked - time_in(&sums, WaitClass::RunQueue);
     let throttled = time_in(&sums, WaitClass::CgroupThrottle);
-    assert!(throttled * 10 > asleep * 8, "{throttled} of {asleep} ns: {sums:?}");
+    assert!(throttled * 10 > asleep * 8, "{throttled} of {asleep} ns: {}", told());
     // Without a time limit it sleeps most of the time, so also then.
     assert!(limit_ms != "0" || first.censored, "{first:?}");
     Ok(())

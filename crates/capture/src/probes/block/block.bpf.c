@@ -45,17 +45,6 @@ static __always_inline void note_task(struct wire_request *r, struct task_struct
 	see_current(task);
 }
 
-/* A throttled bio is queued by a kernel worker: the thread that waits for it asked for it. */
-static __always_inline void note_waiter(struct wire_request *r, struct task_struct *waiter)
-{
-	if (!(r->flags & REQUEST_KERNEL_THREAD) || !waiter)
-		return;
-	r->tgid = READ(waiter, tgid);
-	r->tid = READ(waiter, pid);
-	r->flags |= REQUEST_WORKER_FOR;
-	see_task(number_of(waiter), ROOM_SUBMIT);
-}
-
 /*
  * A bio that the device mapper made serves one of its own device. Where that is a module whose types
  * the kernel does not describe, nobody can tell.
@@ -129,6 +118,7 @@ TWICE("block_bio_queue", on_queue)
 	r->part.found =
 		has_pages(r->operation) && r->bytes ? find_file(bio, r, &direct) : FOUND_NO_DATA;
 	note_waiter(r, direct.waiter);
+	note_uring(r, direct.iocb);
 	note_parent(r, direct.iocb);
 	note_mapped(r, bio);
 	if (!again && must_hold_cpu())

@@ -20,7 +20,7 @@ pub enum Verdict {
 /// Functions by class. A name that ends in `*` stands for all that begin so. Sources: the kernel's
 /// 5.10 to 7.2 trees, and stacks seen on 6.18.
 const FUNCTIONS: &[(WaitClass, &[&str])] = &[
-    (DirtyThrottle, &["balance_dirty_pages"]),
+    (DirtyThrottle, &["balance_dirty_pages*"]),
     (Wbt, &["wbt_wait"]),
     (Iocost, &["ioc_rqos_throttle", "iocg_wait*"]),
     (
@@ -131,6 +131,8 @@ const FUNCTIONS: &[(WaitClass, &[&str])] = &[
             "page_cache_sync_ra",
             "force_page_cache_ra",
             "filemap_splice_read",
+            "generic_file_buffered_read",
+            "do_read_cache_page",
             "do_read_cache_folio",
             "filemap_read_folio",
         ],
@@ -326,6 +328,16 @@ mod tests {
         assert_eq!(verdict(swapped), Verdict::Storage(Swap));
         let locked = ["schedule", "rwsem_down_write_slowpath", "down_write", "xfs_ilock"];
         assert_eq!(verdict(locked), Verdict::Storage(FsLock));
+    }
+
+    #[test]
+    fn older_kernels_have_other_names() {
+        let read = ["io_schedule", "wait_on_page_bit_killable", "generic_file_buffered_read"];
+        assert_eq!(verdict(read), Verdict::Storage(PageRead));
+        let fault = ["io_schedule", "__lock_page_or_retry", "filemap_fault", "__do_fault"];
+        assert_eq!(verdict(fault), Verdict::Storage(PageFault));
+        let throttled = ["io_schedule_timeout", "balance_dirty_pages_ratelimited"];
+        assert_eq!(verdict(throttled), Verdict::Storage(DirtyThrottle));
     }
 
     #[test]
