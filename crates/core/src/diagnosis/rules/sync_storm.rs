@@ -15,7 +15,10 @@ rule!(
      and fsyncs wait, and takes away what the page cache saves.",
     "fsync of single files, however many (fsync-heavy).",
     needs: [Waits],
-    symptoms: ["journal-commit", "fsync-heavy", "writeback-burst", "flush-cost", "noisy-neighbour"],
+    // Where writeback is throttled, the sync waits for that, too: within its own time.
+    symptoms: [
+        "journal-commit", "fsync-heavy", "writeback-burst", "flush-cost", "noisy-neighbour", "wbt-throttle",
+    ],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {
