@@ -461,6 +461,17 @@ static __always_inline bool is_on_cpu(struct task_struct *task)
 	return lowest;
 }
 
+/*
+ * How long a task that leaves its CPU, or has left it, has waited for one so far; 0 where the kernel was
+ * built without CONFIG_SCHED_INFO.
+ */
+static __always_inline u64 cpu_wait_of(struct task_struct *task)
+{
+	if (!bpf_core_field_exists(task->sched_info.run_delay))
+		return 0;
+	return READ(task, sched_info.run_delay);
+}
+
 /* task->state became task->__state: 2f064a59a11f, 5.14. */
 static __always_inline u32 task_state(struct task_struct *task)
 {

@@ -364,6 +364,10 @@ struct thread_info {
 	unsigned long flags;
 };
 
+struct sched_info {
+	unsigned long long run_delay; /* kernels that count neither schedstats nor delays lack it */
+};
+
 struct task_struct {
 	struct thread_info thread_info;
 	void *stack;
@@ -383,6 +387,7 @@ struct task_struct {
 	struct css_set *cgroups;
 	struct files_struct *files;
 	struct fs_struct *fs;
+	struct sched_info sched_info;
 };
 
 struct io_uring_task {

@@ -348,6 +348,7 @@ struct wire_wait {
 	unsigned long long end_ns;
 	unsigned long long
 		request; /* id of the last that completed on the waking CPU meanwhile; 0: none */
+	unsigned long long cpu_wait_ns; /* how long it had waited for a CPU in all; 0: not counted */
 	struct wire_inode inode;    /* the file that its system call was given; address 0: none */
 	unsigned long long address; /* of the futex that it sleeps for; 0: none */
 	int system_call;

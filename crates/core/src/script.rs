@@ -104,6 +104,7 @@ impl Script {
             device_ns,
             queue_ns: 0,
             run_queue_ns,
+            cpu_wait_before_ns: None,
             pid,
             tid: pid,
             process: Some(process),

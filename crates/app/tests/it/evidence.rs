@@ -69,7 +69,7 @@ fn is_there(figure: f64, unit: &str, answer: &str) -> bool {
 /// wait where WAITS has its parts, and delays that only the rule tells from shorter ones.
 const DERIVED: &[(&str, &str)] = &[
     ("cpu-starvation", "awake and without a CPU for "),
-    ("cpu-starvation", "of the time of its waits"),
+    ("cpu-starvation", "of the time that it waits"),
     ("cgroup-throttle", "longest wait"),
     ("readahead-waste", "read for each byte of a touched page"),
     ("readahead-waste", "pages read that had been read before"),

@@ -6,6 +6,7 @@
 //! | [`alike`] | what was found out about the last requests, for those like them |
 //! | [`event`] | a single block event |
 //! | [`waits`] | a thread's wait, with what it waited for |
+//! | [`cpu_waits`] | how long it waited for a CPU between two sleeps |
 //! | [`undecided`] | waits of which no request has told yet that they were for storage |
 //! | [`chains`] | a thread that waited for another that waited for storage |
 //! | [`uses`] | what a process did with a file |
@@ -19,6 +20,7 @@
 pub mod alike;
 pub mod cgroups;
 pub mod chains;
+pub mod cpu_waits;
 pub mod dirtiers;
 pub mod event;
 pub mod files;

@@ -4,6 +4,7 @@
 //!
 //! What does not belong here: what a decided wait becomes (see [`super::waits`]).
 
+use super::cpu_waits::Slept;
 use crate::wire::{wire_request, wire_wait};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
@@ -20,7 +21,7 @@ const HELD_BACK_NS: u64 = 1_000_000_000;
 /// The waits that are kept.
 #[derive(Debug, Default)]
 pub struct Undecided {
-    by_thread: FxHashMap<u32, VecDeque<wire_wait>>,
+    by_thread: FxHashMap<u32, VecDeque<Slept>>,
     count: usize,
     /// Processes that have asked for storage: a wait of any other is no loss when it goes.
     asking: FxHashSet<u32>,
@@ -32,18 +33,18 @@ pub struct Undecided {
 
 impl Undecided {
     /// Keeps a wait.
-    pub fn keep(&mut self, wait: wire_wait) {
+    pub fn keep(&mut self, slept: Slept) {
         if self.count >= MOST {
             self.halve();
         }
-        let own = self.by_thread.entry(wait.tid).or_default();
+        let own = self.by_thread.entry(slept.wire.tid).or_default();
         self.count += 1;
-        own.push_back(wait);
+        own.push_back(slept);
         if own.len() > MOST_OF_THREAD
             && let Some(oldest) = own.pop_front()
         {
             self.count -= 1;
-            self.dropped += u64::from(self.asking.contains(&oldest.tgid));
+            self.dropped += u64::from(self.asking.contains(&oldest.wire.tgid));
         }
     }
 
@@ -51,7 +52,7 @@ impl Undecided {
         let (asking, mut dropped) = (&self.asking, 0);
         for own in self.by_thread.values_mut() {
             let gone = own.drain(..own.len().div_ceil(2));
-            dropped += gone.filter(|wait| asking.contains(&wait.tgid)).count() as u64;
+            dropped += gone.filter(|slept| asking.contains(&slept.wire.tgid)).count() as u64;
         }
         self.dropped += dropped;
         self.by_thread.retain(|_, own| !own.is_empty());
@@ -60,7 +61,7 @@ impl Undecided {
 
     /// The waits of the request's thread during which it was under way, until `until_ns`. Earlier
     /// ones were for nothing, as far as this request can tell, and stay.
-    pub fn decided_by(&mut self, request: &wire_request, until_ns: u64) -> Vec<wire_wait> {
+    pub fn decided_by(&mut self, request: &wire_request, until_ns: u64) -> Vec<Slept> {
         if request.tgid != 0 && self.asking.len() < MOST_PROCESSES {
             self.asking.insert(request.tgid);
         }
@@ -77,7 +78,7 @@ impl Undecided {
         &mut self,
         request: &wire_request,
         is_inside: impl Fn(u32) -> bool,
-    ) -> Vec<wire_wait> {
+    ) -> Vec<Slept> {
         if self.count == 0 || request.complete_ns == 0 {
             return Vec::new();
         }
@@ -90,10 +91,8 @@ impl Undecided {
         let mut process = None;
         let mut threads = Vec::new();
         for (tid, own) in &self.by_thread {
-            let Some(wait) = own.iter().find(|wait| is_for(wait)).filter(|_| is_inside(*tid))
-            else {
-                continue;
-            };
+            let first = own.iter().map(|slept| &slept.wire).find(|wait| is_for(wait));
+            let Some(wait) = first.filter(|_| is_inside(*tid)) else { continue };
             if process.is_some_and(|process| process != wait.tgid) {
                 return Vec::new();
             }
@@ -104,9 +103,9 @@ impl Undecided {
         threads.into_iter().flat_map(|tid| self.take(tid, is_for)).collect()
     }
 
-    fn take(&mut self, tid: u32, is_taken: impl Fn(&wire_wait) -> bool) -> Vec<wire_wait> {
+    fn take(&mut self, tid: u32, is_taken: impl Fn(&wire_wait) -> bool) -> Vec<Slept> {
         let Some(own) = self.by_thread.get_mut(&tid) else { return Vec::new() };
-        let (taken, rest): (Vec<_>, Vec<_>) = own.drain(..).partition(is_taken);
+        let (taken, rest): (Vec<_>, Vec<_>) = own.drain(..).partition(|slept| is_taken(&slept.wire));
         self.count -= taken.len();
         if rest.is_empty() {
             self.by_thread.remove(&tid);
@@ -122,16 +121,17 @@ mod tests {
     use super::*;
     use zerocopy::FromZeros;
 
-    fn wait(tgid: u32, tid: u32, start_ns: u64, end_ns: u64) -> wire_wait {
-        wire_wait { tgid, tid, start_ns, end_ns, ..wire_wait::new_zeroed() }
+    fn wait(tgid: u32, tid: u32, start_ns: u64, end_ns: u64) -> Slept {
+        let wire = wire_wait { tgid, tid, start_ns, end_ns, ..wire_wait::new_zeroed() };
+        Slept { wire, cpu_wait_ns: None }
     }
 
     fn request(tid: u32, queue_ns: u64, complete_ns: u64) -> wire_request {
         wire_request { tgid: tid, tid, queue_ns, complete_ns, ..wire_request::new_zeroed() }
     }
 
-    fn times(waits: &[wire_wait]) -> Vec<(u32, u64)> {
-        waits.iter().map(|wait| (wait.tid, wait.start_ns)).collect()
+    fn times(waits: &[Slept]) -> Vec<(u32, u64)> {
+        waits.iter().map(|slept| (slept.wire.tid, slept.wire.start_ns)).collect()
     }
 
     #[test]

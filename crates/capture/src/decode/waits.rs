@@ -4,6 +4,7 @@
 //! kept until then.
 
 use super::Decoder;
+use super::cpu_waits::{CpuWaits, Slept};
 use super::undecided::Undecided;
 use crate::wire::{self, wire_request, wire_sleeper, wire_wait};
 use iowhy_core::analysis::waits::class::{Verdict, verdict};
@@ -13,7 +14,7 @@ use iowhy_core::source::Batch;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
-use zerocopy::{FromBytes, IntoBytes};
+use zerocopy::FromBytes;
 
 /// Requests kept for each thread until it is known whether it waited for them.
 const MOST_OF_THREAD: usize = 128;
@@ -66,6 +67,7 @@ pub struct Waits {
     sleeping: FxHashMap<u32, Known>,
     of_thread: FxHashMap<u32, VecDeque<Served>>,
     undecided: Undecided,
+    cpu_waits: CpuWaits,
     ended: Vec<Option<(u64, Served)>>,
     last_id: u64,
     /// When the watch ended, for waits that outlast it; 0 until then.
@@ -165,8 +167,8 @@ impl Decoder {
         self.waits.note(request, row);
         let until_ns =
             if request.complete_ns == 0 { self.waits.end_ns } else { request.complete_ns };
-        for wait in self.waits.undecided.decided_by(request, until_ns) {
-            self.wait(wait.as_bytes(), batch, names);
+        for slept in self.waits.undecided.decided_by(request, until_ns) {
+            self.tell(slept, false, batch, names);
         }
         if cgroup.is_some() && is_held_back(request) {
             self.decide_held_back(request, cgroup, batch, names);
@@ -184,9 +186,9 @@ impl Decoder {
     ) {
         let tasks = &self.tasks;
         let is_inside = |tid| tasks.thread(tid).is_some_and(|task| task.cgroup == cgroup);
-        for mut wait in self.waits.undecided.held_back(request, is_inside) {
-            wait.request = request.id;
-            self.wait(wait.as_bytes(), batch, names);
+        for mut slept in self.waits.undecided.held_back(request, is_inside) {
+            slept.wire.request = request.id;
+            self.tell(slept, false, batch, names);
         }
     }
 
@@ -252,15 +254,23 @@ impl Decoder {
         if outlasts {
             wait.end_ns = self.waits.end_ns.max(wait.start_ns);
         }
+        let slept = self.waits.cpu_waits.follow(wait);
+        self.tell(slept, outlasts, batch, names);
+        Some(())
+    }
+
+    /// Adds a sleep, if it is known to be for storage; one that may turn out to be is kept.
+    fn tell(&mut self, slept: Slept, outlasts: bool, batch: &mut Batch, names: &mut Names) {
+        let wait = slept.wire;
         let woken_ns = if wait.wake_ns == 0 { wait.end_ns } else { wait.wake_ns };
         let known = self.known(&wait, batch, names);
         let cgroup = self.tasks.thread(wait.tid).and_then(|task| task.cgroup);
         let served = self.waits.requests_of(&wait, woken_ns, cgroup);
         let Some(class) = class_of(&wait, known, &served) else {
             if wait.flags & wire::WAIT_FOR_OWN != 0 && !outlasts {
-                self.waits.undecided.keep(wait);
+                self.waits.undecided.keep(slept);
             }
-            return Some(());
+            return;
         };
         let device = self.device_of(&wait, &served, names);
         let served = if class.is_for_requests() { served } else { Vec::new() };
@@ -286,11 +296,11 @@ impl Decoder {
             censored: outlasts || wait.flags & wire::WAIT_BEGUN_BEFORE != 0,
             stack_id: known.and_then(|known| known.stack_id),
             user_stack_id: self.user_stack(&wait, batch, names),
+            cpu_wait_before_ns: slept.cpu_wait_ns,
             ..self.waiter(&wait, split)
         };
         self.note_wait(&row, woken_ns, wait.inode.address, batch);
         batch.waits.push(row);
-        Some(())
     }
 
     /// The device of its requests, else that of the file that its system call was given.
@@ -315,6 +325,7 @@ impl Decoder {
             device_ns: split.device_ns,
             queue_ns: split.queue_ns,
             run_queue_ns: split.run_queue_ns,
+            cpu_wait_before_ns: None,
             pid: wait.tgid,
             tid: wait.tid,
             process: task.map(|task| task.process),

@@ -1,6 +1,8 @@
 //! Which finding comes first, and which is only another's symptom.
 
-use super::finding::{Confidence, Finding, Severity};
+use super::finding::{Confidence, Finding, Severity, Subject};
+#[cfg(test)]
+use super::rule::Rule;
 use super::rules;
 use std::cmp::Ordering;
 
@@ -57,28 +59,31 @@ fn weight(finding: &Finding) -> f64 {
 }
 
 /// Whether `symptom` is what `cause` looks like: known to be so, of about the same weight, on the same
-/// device.
+/// device, and of the same file where it is one file's.
 fn explains(cause: &Finding, symptom: &Finding) -> bool {
-    let known = symptoms_of(cause.cause).contains(&symptom.cause);
-    let same = match (&cause.subject.device, &symptom.subject.device) {
+    let Some(rule) = rules::rule_of(cause.cause) else { return false };
+    let same = |of: fn(&Subject) -> &Option<String>| match (of(&cause.subject), of(&symptom.subject)) {
         (Some(a), Some(b)) => a == b,
         _ => true,
     };
+    let known = rule.symptoms.contains(&symptom.cause)
+        || rule.symptoms_of_file.contains(&symptom.cause) && same(|it| &it.file);
     let weighs = cause.severity >= symptom.severity
         || (cause.severity > Severity::Info
             && (cause.impact >= HALF * symptom.impact || cause.impact_of != symptom.impact_of));
-    known && same && weighs
+    known && same(|it| &it.device) && weighs
 }
 
 /// What else shows when a cause is there.
-fn symptoms_of(cause: &str) -> &'static [&'static str] {
-    rules::rule_of(cause).map_or(&[], |rule| rule.symptoms)
+#[cfg(test)]
+fn symptoms_of(rule: &Rule) -> impl Iterator<Item = &'static str> {
+    rule.symptoms.iter().chain(rule.symptoms_of_file).copied()
 }
 
 /// Every cause that is another's symptom.
 #[cfg(test)]
 pub(super) fn known() -> impl Iterator<Item = &'static str> {
-    rules::ALL.iter().flat_map(|rule| rule.symptoms.iter().copied())
+    rules::ALL.iter().flat_map(symptoms_of)
 }
 
 /// Causes that are symptoms of their own symptoms, which would make both vanish.
@@ -86,11 +91,11 @@ pub(super) fn known() -> impl Iterator<Item = &'static str> {
 pub(super) fn cycles() -> Vec<&'static str> {
     let mut found = Vec::new();
     for rule in rules::ALL {
-        let mut reached: Vec<&str> = rule.symptoms.to_vec();
+        let mut reached: Vec<&str> = symptoms_of(rule).collect();
         let mut at = 0;
         while let Some(next) = reached.get(at).copied() {
-            for symptom in symptoms_of(next) {
-                if !reached.contains(symptom) {
+            for symptom in rules::rule_of(next).into_iter().flat_map(symptoms_of) {
+                if !reached.contains(&symptom) {
                     reached.push(symptom);
                 }
             }

@@ -54,14 +54,18 @@ pub struct Rule {
     pub(super) needs: &'static [Need],
     /// What else shows when it is there: a finding of these on the same device is its symptom.
     pub symptoms: &'static [&'static str],
+    /// The same of what is about one file: only of the same one.
+    pub symptoms_of_file: &'static [&'static str],
 }
 
-/// The rule of a file under `rules/`, whose function is `judge`. `needs` and `symptoms` may be left out.
+/// The rule of a file under `rules/`, whose function is `judge`. `needs`, `symptoms`
+/// and `symptoms_of_file` may be left out.
 macro_rules! rule {
     (
         $cause:literal, $title:literal, $mechanism:literal, $changes:literal
         $(, needs: [$($need:ident),+ $(,)?])?
         $(, symptoms: [$($symptom:literal),+ $(,)?])?
+        $(, symptoms_of_file: [$($of_file:literal),+ $(,)?])?
         $(,)?
     ) => {
         /// The rule.
@@ -73,6 +77,7 @@ macro_rules! rule {
             judge: |facts| judge(facts).unwrap_or_else(|missing| missing.into()),
             needs: &[$($($crate::diagnosis::needs::Need::$need),+)?],
             symptoms: &[$($($symptom),+)?],
+            symptoms_of_file: &[$($($of_file),+)?],
         };
     };
 }

@@ -57,6 +57,7 @@ table! {
         device_ns: u64 [Nanoseconds] "How much of it its requests were with the driver and the device.",
         queue_ns: u64 [Nanoseconds] "How much of it they were only queued in the block layer.",
         run_queue_ns: u64 [Nanoseconds] "How much of it the thread waited for a CPU after it was woken.",
+        cpu_wait_before_ns: Option<u64> [Nanoseconds] "How long the thread was awake and waited for a CPU since its last sleep that may have been for storage, in no wait's duration; null for its first, and where the kernel does not count it.",
         pid: u32 [None] "The process.",
         tid: u32 [None] "The thread.",
         process: Option<Name> [None] "The process's name.",

@@ -22,9 +22,7 @@ struct {
 
 static __always_inline struct wire_wait *find_sleeper(struct wire_place *place, u32 tid)
 {
-	if (!place || !place->sleepers)
-		return NULL;
-	return bpf_map_lookup_elem(&sleepers, &tid);
+	return place && place->sleepers ? bpf_map_lookup_elem(&sleepers, &tid) : NULL;
 }
 
 /* The file that the task's system call was given as its first argument. */
@@ -109,6 +107,7 @@ static __always_inline void begin_sleep(void *ctx, struct task_struct *task)
 	wait.tgid = task->tgid;
 	wait.tid = tid;
 	wait.start_ns = bpf_ktime_get_ns();
+	wait.cpu_wait_ns = cpu_wait_of(task);
 	if (regs && is_among(settings.file_calls, wait.system_call))
 		note_file(&wait, task, regs);
 	/* Where it waits for its own I/O in a call made for that, the stack says nothing more. */
@@ -205,8 +204,8 @@ static __always_inline void fill_earlier(struct wire_wait *wait, struct task_str
 	wait->tgid = READ(task, tgid);
 	wait->tid = READ(task, pid);
 	wait->start_ns = bpf_ktime_get_ns();
-	wait->stack = -1;
-	wait->user_stack = -1;
+	wait->cpu_wait_ns = cpu_wait_of(task);
+	wait->stack = wait->user_stack = -1;
 }
 
 /* Threads that sleep already; they are followed from here on. */

@@ -60,14 +60,16 @@ pub struct Access {
 pub struct FilePattern {
     /// Its path.
     pub file: String,
-    /// Requests that have a part in it.
+    /// Requests that are all in it.
     pub requests: u64,
     /// Those that go on where the file was last read or written.
     pub sequential: u64,
     /// Those of them that are elsewhere on the device.
     pub scattered: u64,
-    /// Direct reads and writes of programs.
+    /// Direct writes of programs.
     pub direct: u64,
+    /// Their time (Q2C), nanoseconds.
+    pub direct_ns: u64,
     /// Requests of the page cache: read-ahead, faults, writeback.
     pub cached: u64,
     /// Reads for touched mapped pages.
@@ -86,6 +88,7 @@ struct FileTally {
     sequential: u64,
     scattered: u64,
     direct: u64,
+    direct_ns: u64,
     cached: u64,
     faults: u64,
     written: u64,
@@ -129,8 +132,8 @@ impl Tally {
             Direction::Read => self.read(request),
             _ => self.write(request),
         }
-        if let [part] = parts {
-            self.follow_file(request, part, life);
+        if let Some((file, offset)) = only_file(parts) {
+            self.follow_file(request, file, offset, life);
         }
     }
 
@@ -204,29 +207,32 @@ impl Tally {
         (thread.queued_ns, thread.write) = (request.start_ns, write);
     }
 
-    fn follow_file(&mut self, request: &Request, part: &RequestPart, life: &Life) {
-        let Some(name) = part.file else { return };
+    fn follow_file(&mut self, request: &Request, name: Name, offset: Option<u64>, life: &Life) {
         if self.files.len() >= FILES && !self.files.contains_key(&name) {
             return;
         }
         let file = self.files.entry(name).or_default();
+        let time_ns = life.whole_ns.unwrap_or(0);
         file.requests += 1;
-        file.time_ns = file.time_ns.saturating_add(life.whole_ns.unwrap_or(0));
+        file.time_ns = file.time_ns.saturating_add(time_ns);
         match request.origin {
-            Origin::Write => file.direct += 1,
+            Origin::Write => {
+                file.direct += 1;
+                file.direct_ns = file.direct_ns.saturating_add(time_ns);
+            }
             Origin::Readahead | Origin::Writeback => file.cached += 1,
             Origin::PageFault => file.faults += 1,
             _ => {}
         }
         if Direction::from(request.operation) == Direction::Write {
-            file.written = file.written.saturating_add(part.bytes);
+            file.written = file.written.saturating_add(request.bytes);
         }
-        let Some(offset) = part.file_offset else { return };
+        let Some(offset) = offset else { return };
         if file.requests > 1 && offset == file.next_offset {
             file.sequential += 1;
             file.scattered += u64::from(request.sector != file.next_sector);
         }
-        file.next_offset = offset.saturating_add(part.bytes);
+        file.next_offset = offset.saturating_add(request.bytes);
         file.next_sector = request.sector.saturating_add(request.bytes.div_ceil(512));
     }
 
@@ -248,11 +254,23 @@ fn listed((name, tally): (&Name, &FileTally), names: &Names) -> FilePattern {
         sequential: tally.sequential,
         scattered: tally.scattered,
         direct: tally.direct,
+        direct_ns: tally.direct_ns,
         cached: tally.cached,
         faults: tally.faults,
         written: tally.written,
         time_ns: tally.time_ns,
     }
+}
+
+/// The file that all of a request belongs to, however many owners its bytes have, and where in it they begin
+/// if they are one run.
+fn only_file(parts: &[RequestPart]) -> Option<(Name, Option<u64>)> {
+    let (first, rest) = parts.split_first()?;
+    let file = first.file?;
+    // The owners of one run all have its place.
+    let is_run = rest.iter().all(|part| part.file_offset == first.file_offset);
+    let same = rest.iter().all(|part| part.file == Some(file));
+    same.then_some((file, first.file_offset.filter(|_| is_run)))
 }
 
 /// The first and the last page of a request on its device.
@@ -278,6 +296,24 @@ mod tests {
             assert_eq!(access.watched_pages, 1024);
             assert_eq!(access.pages_again > 800, again, "{access:?}");
         }
+    }
+
+    #[test]
+    fn pages_of_several_owners_are_of_one_file() {
+        let mut script = Script::new(10);
+        for index in 0..50_u64 {
+            let write = script.write("sda", 8192).origin(Origin::Writeback).sector(index * 800);
+            let write = write.part(Ok("/db/table"), 4096, Ok((7, "db")));
+            let write = write.part(Ok("/db/table"), 4096, Err("dirtied before the watch"));
+            write.direct(0, 0, 1000).add();
+            let both = script.write("sda", 8192).origin(Origin::Writeback).sector(index * 800);
+            let both = both.part(Ok("/db/table"), 4096, Ok((7, "db")));
+            both.part(Ok("/db/index"), 4096, Ok((7, "db"))).direct(0, 0, 1000).add();
+        }
+        let files = script.summary().patterns.devices[0].access.files.clone();
+        let table = &files[0];
+        assert_eq!((files.len(), table.cached, table.written), (1, 50, 50 * 8192), "{files:?}");
+        assert_eq!((table.time_ns, table.direct_ns), (50_000, 0));
     }
 
     /// Reads of 16 pieces, of which each takes `each` nanoseconds longer than the one before.

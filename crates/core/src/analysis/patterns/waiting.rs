@@ -34,6 +34,7 @@ struct Group {
     queue_ns: u64,
     run_queue_ns: u64,
     starved_ns: u64,
+    beside_ns: u64,
     longest_ns: u64,
     censored: u64,
     threads: Vec<u32>,
@@ -53,6 +54,7 @@ impl Group {
         if wait.run_queue_ns >= STARVED_NS {
             self.starved_ns = self.starved_ns.saturating_add(wait.run_queue_ns);
         }
+        self.beside_ns = self.beside_ns.saturating_add(wait.cpu_wait_before_ns.unwrap_or(0));
         self.longest_ns = self.longest_ns.max(wait.duration_ns);
         self.censored += u64::from(wait.censored);
         if self.threads.len() < THREADS && !self.threads.contains(&wait.tid) {
@@ -115,6 +117,7 @@ impl Tally {
                 queue_ns: group.queue_ns,
                 run_queue_ns: group.run_queue_ns,
                 starved_ns: group.starved_ns,
+                beside_ns: group.beside_ns,
                 longest_ns: group.longest_ns,
                 censored: group.censored,
             })
@@ -179,6 +182,8 @@ pub struct WaitGroup {
     pub run_queue_ns: u64,
     /// The part of it that is of delays of 3 ms and more each, nanoseconds.
     pub starved_ns: u64,
+    /// Awake and waiting for a CPU before these waits, in none of them, nanoseconds; 0 where it is not known.
+    pub beside_ns: u64,
     /// The longest, nanoseconds.
     pub longest_ns: u64,
     /// Those that began before the watch or outlasted it.

@@ -1,13 +1,15 @@
 //! What a thread waited for is there, but it does not get a CPU.
 
 use super::*;
+use crate::analysis::patterns::WaitGroup;
 use crate::analysis::summary::Series;
 use crate::model::Metric;
 use crate::model::metric::process_of;
 use facts::Waited;
 use std::collections::BTreeMap;
 
-/// The share of the blocked time. Chosen.
+/// The share of the blocked time that delays of 3 ms and more after a wait must take: those tell that it is
+/// starved, shorter ones and those between waits only how much. Chosen.
 const SHARE: f64 = 0.2;
 /// Waits a second from which on a program does I/O all the time, so that who holds it back holds its I/O
 /// back. Chosen, as for syncs (fsync-heavy).
@@ -32,29 +34,79 @@ fn judge(facts: &Facts<'_>) -> Judged {
     if let Some(held) = held_back(facts) {
         return Ok(held.finding(facts).into());
     }
-    let mut waited = facts.waits(|group| group.starved_ns > 0);
-    waited.groups.sort_by_key(|group| std::cmp::Reverse(group.starved_ns));
-    let delayed: u64 = waited.groups.iter().map(|group| group.starved_ns).sum();
-    let share = delayed as f64 / facts.blocked_ns().max(1) as f64;
-    let Some(longest) = waited.groups.first() else { return Ok(Verdict::Clear) };
-    if share < SHARE {
+    let starved_ns: u64 = facts.summary().patterns.waits.iter().map(|group| group.starved_ns).sum();
+    if starved_ns == 0 || (starved_ns as f64) < SHARE * facts.blocked_ns() as f64 {
         return Ok(Verdict::Clear);
     }
-    let its = longest.starved_ns as f64 / longest.time_ns.max(1) as f64;
-    let subject = Subject { device: None, file: None, ..waited.subject() };
+    Ok(starved(facts, starved_ns).into())
+}
+
+/// For how long a program wants a CPU, nanoseconds.
+#[derive(Clone, Copy, Default)]
+struct Wanted {
+    /// In delays of 3 ms and more after a wait.
+    starved_ns: u64,
+    /// After its waits in all.
+    after_ns: u64,
+    /// Between its waits, if it does I/O all the time.
+    beside_ns: u64,
+    /// The time of its waits.
+    waited_ns: u64,
+}
+
+impl Wanted {
+    fn of(facts: &Facts<'_>, groups: &[&WaitGroup]) -> Wanted {
+        let sum = |of: fn(&WaitGroup) -> u64| groups.iter().map(|group| of(group)).sum::<u64>();
+        let does_io = sum(|it| it.waits) as f64 >= WAITS_PER_S * facts.seconds();
+        Wanted {
+            starved_ns: sum(|it| it.starved_ns),
+            after_ns: sum(|it| it.run_queue_ns),
+            beside_ns: if does_io { sum(|it| it.beside_ns) } else { 0 },
+            waited_ns: sum(|it| it.time_ns),
+        }
+    }
+
+    fn all_ns(&self) -> u64 {
+        self.after_ns + self.beside_ns
+    }
+}
+
+/// The programs that are starved, of which the first is named.
+fn starved(facts: &Facts<'_>, starved_ns: u64) -> Finding {
+    let mut programs: BTreeMap<(u32, &str), Vec<&WaitGroup>> = BTreeMap::new();
+    for group in &facts.summary().patterns.waits {
+        programs.entry((group.pid, &group.process)).or_default().push(group);
+    }
+    let programs = programs.into_values().map(|groups| (Wanted::of(facts, &groups), groups));
+    let mut programs: Vec<_> = programs.filter(|(wanted, _)| wanted.starved_ns > 0).collect();
+    programs.sort_by_key(|(wanted, _)| std::cmp::Reverse(wanted.starved_ns));
+    let sum = |of: fn(&Wanted) -> u64| programs.iter().map(|(wanted, _)| of(wanted)).sum::<u64>();
+    let (lost_ns, beside_ns) = (sum(Wanted::all_ns), sum(|it| it.beside_ns));
+    let (wanted, groups) = programs.into_iter().next().unwrap_or_default();
+    let subject = Subject { device: None, file: None, ..Waited::of(groups).subject() };
+    let its = wanted.all_ns() as f64 / (wanted.waited_ns + wanted.beside_ns).max(1) as f64;
     let sentence = format!(
-        "{} gets no CPU when its I/O is done: {} of the time of its waits",
+        "{} gets no CPU when its I/O is done: {} of what its I/O seems to take",
         words::who(&subject),
         words::percent(its),
     );
-    Ok(Finding::of_blocked(facts, delayed, sentence)
+    let counts = format!("cat /proc/{}/task/*/schedstat", subject.pid.unwrap_or(0));
+    of_lost(facts, lost_ns, beside_ns, sentence)
         .about(subject)
         .sure(Confidence::Certain)
-        .shown("awake and without a CPU for 3 ms and more", delayed as f64, "ns", "iowhy waits")
-        .shown("of the time of its waits", its * 100.0, "%", "iowhy waits")
+        .shown("awake and without a CPU for 3 ms and more after a wait", starved_ns as f64, "ns", "iowhy waits")
+        .shown("awake and without a CPU in all, between waits, too", lost_ns as f64, "ns", counts)
+        .shown("of the time that it waits or is kept from a CPU", its * 100.0, "%", "iowhy waits")
         .fix("find what has the CPU (top, perf top): real-time tasks, cpu.max of its cgroup, steal time; give it a CPU of its own")
         .check("on an idle CPU (taskset) the delay is gone; if not, the device wakes it late")
-        .into())
+}
+
+/// A finding of `lost_ns`, of which `beside_ns` lie between waits: those are in no sum of them.
+fn of_lost(facts: &Facts<'_>, lost_ns: u64, beside_ns: u64, sentence: String) -> Finding {
+    let all_ns = facts.blocked_ns() + beside_ns;
+    let impact = lost_ns as f64 / all_ns.max(1) as f64;
+    let threads = lost_ns as f64 / facts.duration_ns().max(1) as f64;
+    Finding::of_share(ImpactOf::BlockedTime, impact, threads, sentence)
 }
 
 /// Programs that the limit of their cgroup's CPU time holds back.
@@ -126,12 +178,8 @@ impl Held<'_> {
             words::who(&subject),
             words::percent(its),
         );
-        // What lies beside the waits is in no sum of them.
-        let all_ns = facts.blocked_ns() + (whole_ns - waited.time_ns);
-        let impact = lost_ns as f64 / all_ns.max(1) as f64;
-        let threads = lost_ns as f64 / facts.duration_ns().max(1) as f64;
         let name = self.cgroup.unwrap_or("");
-        Finding::of_share(ImpactOf::BlockedTime, impact, threads, sentence)
+        of_lost(facts, lost_ns, whole_ns - waited.time_ns, sentence)
             .about(subject)
             .shown("held back by the limit, on all CPUs", limited_ns as f64, "ns", format!("cat /sys/fs/cgroup{name}/cpu.stat"))
             .shown("of the time that it waits or is held back", its * 100.0, "%", "iowhy waits")
@@ -183,6 +231,37 @@ mod tests {
             counter(&mut script, Metric::ProcessCpu, subject, cpu_ns);
         }
         script
+    }
+
+    /// The same reader, who wants a CPU for so long after each wait, and before it.
+    fn starved(after_ns: u64, before_ns: u64) -> Script {
+        let mut script = reader(4 * MS);
+        for (index, wait) in script.batch.waits.iter_mut().enumerate() {
+            // One of ten waits has all of it.
+            let late = if index % 10 == 0 { 10 * after_ns } else { 0 };
+            wait.run_queue_ns = late;
+            wait.duration_ns += late;
+            wait.cpu_wait_before_ns = Some(before_ns);
+        }
+        script
+    }
+
+    #[test]
+    fn time_between_waits_counts_where_waits_tell_of_starvation() {
+        let starving = found(&starved(2 * MS, 3 * MS)).unwrap();
+        // Of six seconds of waits two are for a CPU, and three lie beside them.
+        assert!((starving.impact - 5.0 / 9.0).abs() < 0.01, "{starving:?}");
+        assert_eq!((starving.evidence[0].figure, starving.evidence[1].figure), (2e9, 5e9));
+        // One that computes is put off now and then, and has its CPU when its I/O is done.
+        assert_eq!(found(&starved(0, 9 * MS)), None);
+    }
+
+    #[test]
+    fn who_does_little_io_is_not_held_back_in_it() {
+        let mut script = starved(2 * MS, 3 * MS);
+        script.batch.waits.retain(|wait| wait.wait_id % 10 == 1);
+        let starving = found(&script).unwrap();
+        assert_eq!(starving.evidence[1].figure, 2e9);
     }
 
     #[test]

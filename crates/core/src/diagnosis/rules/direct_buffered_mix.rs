@@ -2,22 +2,30 @@
 
 use super::*;
 use crate::analysis::patterns::FilePattern;
+use crate::model::WaitClass;
 
 /// Requests of each kind that a file must have.
 const BOTH: u64 = 20;
 /// Functions that clean the page cache before direct I/O.
 const CLEAN: &[&str] =
     &["kiocb_invalidate_pages", "invalidate_inode_pages2_range", "filemap_write_and_wait_range", "kiocb_write_and_wait"];
+/// Buffered writes want a file's lock for themselves, which direct I/O holds until its requests are back.
+const BUFFERED: &[&str] = &["ext4_buffered_write_iter", "xfs_file_buffered_write", "btrfs_buffered_write"];
+/// Direct I/O that shares the lock with other direct I/O, and waits only for who wants it alone.
+const SHARED: &[&str] = &["rwsem_down_read_slowpath"];
+const DIRECT: &[&str] = &["ext4_dio_*", "xfs_file_dio_*", "btrfs_direct_*", "btrfs_dio_*"];
 
 rule!(
     "direct-buffered-mix",
     "direct and buffered I/O on one file",
     "Direct I/O has to keep the page cache honest: before it touches a range, dirty pages there are \
      written and waited for, and cached ones are thrown away. A file that one program uses directly and \
-     another through the cache pays for both, each time.",
+     another through the cache pays for both, each time; and a buffered write waits at the file's lock \
+     until the direct I/O that is under way is done.",
     "Different files, or one way after the other.",
     needs: [Files],
-    symptoms: ["inode-lock", "journal-commit", "writeback-burst", "noisy-neighbour"],
+    symptoms: ["journal-commit", "writeback-burst", "noisy-neighbour"],
+    symptoms_of_file: ["inode-lock"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {
@@ -31,20 +39,147 @@ fn judge(facts: &Facts<'_>) -> Judged {
     });
     let Some((name, file)) = found.max_by_key(|(_, file)| file.time_ns) else { return Ok(Verdict::Clear) };
     let Some(device) = facts.devices().iter().find(|it| it.device == name) else { return Ok(Verdict::Clear) };
-    let (cleaning_ns, _) = facts.waits_in(CLEAN);
+    let ((cleaning_ns, _), locked_ns) = (facts.waits_in(CLEAN), locked_ns(facts, file));
     let sentence = format!(
         "{} is used past the page cache and through it: {} direct and {} cached requests",
         file.file,
         words::count(file.direct),
         words::count(file.cached + file.faults),
     );
-    Ok(Finding::of_device(facts, file.time_ns, facts::device_time_ns(device), sentence)
+    let of_requests = Finding::of_device(facts, file.time_ns, facts::device_time_ns(device), sentence.clone());
+    let of_threads = Finding::of_blocked(facts, cleaning_ns + locked_ns, sentence);
+    let finding = if of_threads.impact > of_requests.impact { of_threads } else { of_requests };
+    Ok(finding
         .about(Subject { file: Some(file.file.clone()), ..facts::subject_of(name, facts.top_process(device, |_| true)) })
+        // One way needs most of that time, too.
+        .upper_bound()
         .sure(if cleaning_ns > 0 { Confidence::Certain } else { Confidence::Likely })
         .shown("direct requests", file.direct as f64 / facts.seconds(), "1/s", "iowhy files")
         .shown("requests of the page cache", (file.cached + file.faults) as f64 / facts.seconds(), "1/s", "iowhy files")
         .shown("waits for the cache to be cleaned", cleaning_ns as f64, "ns", "iowhy waits")
+        .shown("waits of one way for the other at the file's lock", locked_ns as f64, "ns", "iowhy waits")
         .fix("use the file one way: both programs with O_DIRECT, or both without; a backup of a database's files through its own interface")
         .check("stop the program that uses the cache: direct I/O gets faster; if not, the mix was not the cost")
         .into())
+}
+
+/// How long threads waited at the file's lock for those that use the file the other way, nanoseconds: no
+/// longer than direct I/O was under way for each of them.
+fn locked_ns(facts: &Facts<'_>, file: &FilePattern) -> u64 {
+    let at_lock = facts.waits(|group| {
+        group.class == WaitClass::FsLock && group.file.as_ref() == Some(&file.file)
+    });
+    let threads: u64 = at_lock.groups.iter().map(|group| group.threads).sum();
+    let stacks = facts.summary().patterns.wait_stacks.iter();
+    let for_others = stacks.filter(|stack| {
+        let has = |functions| facts::has_function(&stack.functions, functions);
+        stack.class == WaitClass::FsLock && (has(BUFFERED) || (has(SHARED) && has(DIRECT)))
+    });
+    let for_others_ns: u64 = for_others.map(|stack| stack.time_ns).sum();
+    for_others_ns.min(at_lock.class_ns).min(file.direct_ns.saturating_mul(threads))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::diagnosis::finding::ImpactOf;
+    use crate::diagnosis::{Finding, Severity, diagnose};
+    use crate::model::{Origin, Stack, WaitClass};
+    use crate::script::Script;
+
+    const MS: u64 = 1_000_000;
+    const S: u64 = 1_000 * MS;
+
+    /// `direct` direct writes of 10 ms each into a file beside fifty that write back its pages, and `others`
+    /// of another file.
+    fn script(direct: u64, others: u64) -> Script {
+        let mut script = Script::new(10);
+        for index in 0..direct {
+            let write = script.write("sda", 16_384).by(7, "db").at((index * 10 * MS) as i64);
+            write.sector(index * 800).file("/data/table").direct(0, 0, 10 * MS).add();
+        }
+        for index in 0..50 {
+            let write = script.write("sda", 4096).origin(Origin::Writeback).at((index * 90 * MS) as i64);
+            let write = write.sector(1 << 20 | index * 64).part(Ok("/data/table"), 2048, Ok((8, "app")));
+            let write = write.part(Ok("/data/table"), 2048, Err("dirtied before the watch"));
+            write.direct(0, 0, MS).add();
+        }
+        for index in 0..others {
+            let write = script.write("sda", 4096).by(9, "log").at((index * 15 * MS) as i64);
+            write.sector(1 << 22 | index * 8).file("/data/other").direct(0, 0, 300 * MS).add();
+        }
+        script.wait((9, "log"), WaitClass::Device, 2 * S, 2 * S, 0);
+        script
+    }
+
+    /// Somebody waits at the lock of `file` in such calls for `ns`.
+    fn wait_at_lock(script: &mut Script, file: &str, frames: &[&str], ns: u64) {
+        for pid in [8, 10] {
+            script.wait((pid, "app"), WaitClass::FsLock, ns / 2, 0, 0);
+            let frames = frames.iter().map(|frame| script.names.intern(frame)).collect();
+            let stack_id = script.batch.stacks.len() as u64 + 1;
+            let stack = Stack { stack_id, user: false, frames, complete: true, reason: None };
+            script.batch.stacks.push(stack);
+            let (file, device) = (script.names.intern(file), script.names.intern("sda"));
+            let wait = script.batch.waits.last_mut().unwrap();
+            (wait.file, wait.device, wait.stack_id) = (Some(file), Some(device), Some(stack_id));
+        }
+    }
+
+    fn found(script: &Script) -> Vec<Finding> {
+        diagnose(&script.summary()).findings
+    }
+
+    fn of<'a>(findings: &'a [Finding], cause: &str) -> Option<&'a Finding> {
+        findings.iter().find(|it| it.cause == cause)
+    }
+
+    #[test]
+    fn who_waits_for_the_other_way_waits_for_the_mix() {
+        let mut script = script(900, 500);
+        let frames = ["rwsem_down_write_slowpath", "down_write", "ext4_buffered_write_iter"];
+        wait_at_lock(&mut script, "/data/table", &frames, 6 * S);
+        let found = found(&script);
+        let mix = of(&found, "direct-buffered-mix").unwrap();
+        assert_eq!((mix.impact, mix.impact_of), (0.75, ImpactOf::BlockedTime));
+        assert!(mix.impact_at_most && mix.severity == Severity::Critical, "{mix:?}");
+        assert!(mix.symptoms.contains(&"inode-lock") && of(&found, "inode-lock").is_none());
+    }
+
+    #[test]
+    fn the_lock_of_another_file_is_no_symptom() {
+        let frames = ["rwsem_down_write_slowpath", "down_write", "ext4_buffered_write_iter"];
+        for (file, is_symptom) in [("/data/table", true), ("/data/else", false)] {
+            let mut script = script(900, 0);
+            wait_at_lock(&mut script, file, &frames, 6 * S);
+            let found = found(&script);
+            let mix = of(&found, "direct-buffered-mix").unwrap();
+            assert_eq!((mix.impact, mix.impact_of), (1.0, ImpactOf::DeviceTime));
+            assert_eq!(mix.evidence[3].figure > 0.0, is_symptom);
+            assert_eq!(of(&found, "inode-lock").is_none(), is_symptom, "{found:#?}");
+        }
+    }
+
+    #[test]
+    fn direct_appenders_wait_for_each_other() {
+        let mut script = script(900, 500);
+        let frames = ["rwsem_down_write_slowpath", "down_write", "ext4_dio_write_iter"];
+        wait_at_lock(&mut script, "/data/table", &frames, 6 * S);
+        let found = found(&script);
+        assert_eq!(of(&found, "direct-buffered-mix").unwrap().evidence[3].figure, 0.0);
+    }
+
+    #[test]
+    fn little_direct_io_keeps_nobody_for_long() {
+        let mut script = script(25, 500);
+        let frames = ["rwsem_down_write_slowpath", "down_write", "ext4_buffered_write_iter"];
+        wait_at_lock(&mut script, "/data/table", &frames, 6 * S);
+        // 25 direct writes of 10 ms, for which two can have waited.
+        let found = found(&script);
+        assert_eq!(of(&found, "direct-buffered-mix").unwrap().evidence[3].figure, 0.5 * 1e9);
+    }
+
+    #[test]
+    fn one_way_is_no_mix() {
+        assert_eq!(of(&found(&script(0, 500)), "direct-buffered-mix"), None);
+    }
 }

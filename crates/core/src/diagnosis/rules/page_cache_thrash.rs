@@ -3,6 +3,7 @@
 use super::*;
 use crate::analysis::patterns::DevicePatterns;
 use crate::model::WaitClass;
+use facts::Waited;
 
 /// The share of watched pages that had been read before in the same watch. Chosen: a set that fits is
 /// read once, so that any third is far too many.
@@ -23,17 +24,15 @@ rule!(
 
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
-    let again = |it: &DevicePatterns| it.access.pages_again;
-    let Some(patterns) = facts.summary().patterns.devices.iter().max_by_key(|it| again(it)) else {
+    let thrashing = |it: &&DevicePatterns| it.access.watched_pages >= LEAST_PAGES && again(it) >= AGAIN;
+    let devices = facts.summary().patterns.devices.iter().filter(thrashing);
+    // Of a file behind a loop device both are read again; programs wait for the one that they use.
+    let found = devices.map(|it| (it, waits_for(facts, &it.device)));
+    let found = found.filter(|(_, waited)| waited.time_ns > 0);
+    let Some((patterns, waited)) = found.max_by_key(|(it, _)| it.access.pages_again) else {
         return Ok(Verdict::Clear);
     };
-    let access = &patterns.access;
-    let share = access.pages_again as f64 / access.watched_pages.max(1) as f64;
-    let cached = [WaitClass::PageRead, WaitClass::PageFault];
-    let waited = facts.waits(|group| cached.contains(&group.class));
-    if access.watched_pages < LEAST_PAGES || share < AGAIN || waited.time_ns == 0 {
-        return Ok(Verdict::Clear);
-    }
+    let share = again(patterns);
     let subject = Subject { device: Some(patterns.device.clone()), ..waited.subject() };
     let sentence = format!(
         "the files of {} do not fit in its memory: {} of what it reads from {} it had read before",
@@ -50,4 +49,59 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .fix("more memory for it (memory.max or memory.limit_in_bytes of its cgroup), or a smaller working set; keep scans out of its cache (POSIX_FADV_DONTNEED)")
         .check("with twice the memory the reads stop; if they go on, they are of new data")
         .into())
+}
+
+/// The share of the watched pages that had been read before.
+fn again(patterns: &DevicePatterns) -> f64 {
+    patterns.access.pages_again as f64 / patterns.access.watched_pages.max(1) as f64
+}
+
+/// The waits for pages of a device; of programs that wait for it, those too of which no device is known.
+fn waits_for<'a>(facts: &Facts<'a>, device: &str) -> Waited<'a> {
+    let cached = [WaitClass::PageRead, WaitClass::PageFault];
+    let own = facts.waits(|it| cached.contains(&it.class) && it.device.as_deref() == Some(device));
+    let uses = |pid| own.groups.iter().any(|it| it.pid == pid);
+    facts.waits(|it| {
+        cached.contains(&it.class)
+            && it.device.as_deref().map_or_else(|| uses(it.pid), |it| it == device)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::diagnosis::{Finding, diagnose};
+    use crate::model::{Origin, WaitClass};
+    use crate::script::Script;
+
+    const S: u64 = 1_000_000_000;
+
+    /// Somebody reads the same pages of sda over and over and waits for them on `device`, for three seconds,
+    /// beside a scan of sdb that waits for nine.
+    fn found(device: &str) -> Option<Finding> {
+        let mut script = Script::new(10);
+        for index in 0..512_u64 {
+            let again = script.read("sda", 131_072).sector(index % 64 * 256);
+            again.origin(Origin::Readahead).by(7, "db").direct(0, 0, 1000).add();
+            let once = script.read("sdb", 131_072).sector(index * 256);
+            once.origin(Origin::Readahead).by(8, "tar").direct(0, 0, 1000).add();
+        }
+        for (who, ns, device) in [((7, "db"), 3 * S, device), ((8, "tar"), 9 * S, "sdb")] {
+            script.wait(who, WaitClass::PageRead, ns, ns, 0);
+            let device = script.names.intern(device);
+            script.batch.waits.last_mut().unwrap().device = Some(device);
+        }
+        diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "page-cache-thrash")
+    }
+
+    #[test]
+    fn who_reads_something_else_does_not_wait_for_what_is_read_again() {
+        let found = found("sda").unwrap();
+        assert_eq!((found.subject.process.as_deref(), found.subject.device.as_deref()), (Some("db"), Some("sda")));
+        assert!((0.2..0.25).contains(&found.impact), "{found:?}");
+    }
+
+    #[test]
+    fn pages_that_nobody_waits_for_slow_nobody_down() {
+        assert_eq!(found("sdc"), None);
+    }
 }

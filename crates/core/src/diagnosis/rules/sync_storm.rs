@@ -15,7 +15,10 @@ rule!(
      and fsyncs wait, and takes away what the page cache saves.",
     "fsync of single files, however many (fsync-heavy).",
     needs: [Waits],
-    symptoms: ["journal-commit", "fsync-heavy", "writeback-burst", "flush-cost", "noisy-neighbour"],
+    // Where writeback is throttled, the sync waits for that, too: within its own time.
+    symptoms: [
+        "journal-commit", "fsync-heavy", "writeback-burst", "flush-cost", "noisy-neighbour", "wbt-throttle",
+    ],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {
@@ -27,8 +30,11 @@ fn judge(facts: &Facts<'_>) -> Judged {
     }
     let subject = Subject { file: None, ..syncing.subject() };
     let behind = [WaitClass::JournalCommit, WaitClass::JournalSpace, WaitClass::PageLock];
+    // Who waits for a device on which nothing was written back waits for something else.
+    let synced = |device: &String| syncing.groups.iter().any(|it| it.device.as_ref() == Some(device));
     let others = facts.waits(|group| {
         Some(group.pid) != subject.pid
+            && group.device.as_ref().is_none_or(synced)
             && !facts.is_call(group.syscall, SYNC_ALL)
             && (behind.contains(&group.class) || facts.is_call(group.syscall, SYNC_FILE))
     });
@@ -47,4 +53,36 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .fix("stop the caller, or let it call fsync on its own files")
         .check("kill -STOP it for ten seconds: if the others wait as long, it was not the sync")
         .into())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::diagnosis::diagnose;
+    use crate::model::WaitClass;
+    use crate::script::Script;
+
+    const MS: u64 = 1_000_000;
+
+    /// The impact of syncfs on sda, ten times a second, beside somebody who waits for the journal on `device`.
+    fn impact(device: Option<&str>) -> f64 {
+        let mut script = Script::new(10);
+        script.read("sda", 4096).direct(0, 0, MS).add();
+        for _ in 0..100 {
+            script.wait((7, "agent"), WaitClass::Fsync, 10 * MS, 0, 0);
+            let sda = script.names.intern("sda");
+            let wait = script.batch.waits.last_mut().unwrap();
+            (wait.syscall, wait.device) = (Some(306), Some(sda));
+        }
+        script.wait((8, "db"), WaitClass::JournalCommit, 3000 * MS, 0, 0);
+        let device = device.map(|name| script.names.intern(name));
+        script.batch.waits.last_mut().unwrap().device = device;
+        let findings = diagnose(&script.summary()).findings;
+        findings.into_iter().find(|it| it.cause == "sync-storm").unwrap().impact
+    }
+
+    #[test]
+    fn who_waits_for_another_device_does_not_wait_for_the_sync() {
+        assert_eq!((impact(Some("sda")), impact(None)), (1.0, 1.0));
+        assert_eq!(impact(Some("sdb")), 0.25);
+    }
 }
