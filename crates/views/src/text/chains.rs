@@ -3,13 +3,13 @@
 
 use super::Screen;
 use super::header::{header, losses};
-use super::waits::class;
 use crate::escape::escape;
 use crate::human::{self, plural};
 use crate::style::{Paint, Style};
 use crate::table::{Align, Column, Definition, Room, number};
 use iowhy_core::analysis::Summary;
 use iowhy_core::analysis::summary::{ChainRow, Chains, Step};
+use iowhy_core::model::WaitClass;
 
 /// Functions shown of a stack.
 const MOST_FUNCTIONS: usize = 12;
@@ -94,7 +94,7 @@ fn waited_for(before: &Step, step: &Step, style: &Style) -> String {
 
 /// `fsync, /data/snap on sda`.
 fn end(row: &ChainRow, style: &Style) -> String {
-    let mut text = class(row.class).to_owned();
+    let mut text = WaitClass::phrase_of(row.class).to_owned();
     if let Some((file, _)) = row.files.first() {
         text.push_str(&format!(", {}", escape(file, style)));
     }

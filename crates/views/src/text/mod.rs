@@ -33,7 +33,6 @@ pub(crate) use stages::stage_place;
 pub use stages::{STAGES, StageRow};
 pub use usage::{CONTAINERS, FILES, ORIGINS, PROCESSES, UsageRow};
 pub use waits::WAITS;
-pub(crate) use waits::class as wait_class;
 pub(crate) use why::{figure, readable, share, weight};
 
 /// The first screen, in lines that end with a newline.
