@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::watching::{Sink, Until, Watched, watch};
 use iowhy_capture::live::Options;
-use iowhy_core::figures::counted;
+use iowhy_core::figures::{counted, grouped};
 use iowhy_core::model::{Environment, Names};
 use iowhy_core::recording::{Budget, Writer};
 use iowhy_core::source::Batch;
@@ -143,7 +143,7 @@ fn finish(watched: Watched<Recorder>, directory: &Path) -> Result<(), Failure> {
 
 fn say_what_there_is(requests: u64, environment: &Environment, directory: &Path) {
     let seconds = environment.duration_ns() as f64 / 1e9;
-    let lost = environment.losses.requests();
+    let lost = grouped(environment.losses.requests());
     let path = directory.display();
     let requests = counted(requests, "requests");
     output::note(&format!("recorded {requests} in {seconds:.1} s, {lost} lost, into {path}"));

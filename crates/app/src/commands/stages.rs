@@ -9,6 +9,7 @@ use crate::watching::{Sink, Until, watch};
 use iowhy_capture::live;
 use iowhy_core::analysis::stages::btt::{Btt, report};
 use iowhy_core::analysis::stages::{Stages, pipeline, text};
+use iowhy_core::figures::counted;
 use iowhy_core::formats::blktrace::{Batch, Inputs, Order};
 use iowhy_core::formats::replay::{Replay, Replayed};
 use iowhy_core::model::environment::Device;
@@ -71,7 +72,7 @@ impl Compatible {
             (btt.lumped, "events are of more devices than are told apart, and were left out"),
         ] {
             if count > 0 {
-                output::note(&format!("lost: {count} {what}"));
+                output::note(&format!("lost: {}", counted(count, what)));
             }
         }
         if args.btt_compat { btt_report(&mut btt, args) } else { Ok(()) }
