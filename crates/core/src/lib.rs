@@ -11,6 +11,7 @@
 //! | [`analysis`] | histograms, streams, shares: from batches to a [`analysis::Summary`] |
 //! | [`diagnosis`] | rules: from a summary to named causes |
 //! | [`diff`] | two summaries compared: environment, load, stages |
+//! | [`place`] | what to do where an output cannot be made |
 //! | [`script`] | requests written by hand, for tests and scenarios |
 //!
 //! What does not belong here: reading `/proc` or BPF (crate `iowhy-capture`), drawing anything
@@ -24,6 +25,7 @@ pub mod figures;
 pub mod formats;
 pub mod held_back;
 pub mod model;
+pub mod place;
 pub mod recording;
 pub mod script;
 pub mod source;

@@ -46,8 +46,10 @@ fn writer(args: &Export) -> Result<Box<dyn Write>, Failure> {
 }
 
 fn failed(path: Option<&Path>, cause: &std::io::Error) -> Failure {
-    let place = path.map_or("the export".to_owned(), |path| path.display().to_string());
-    Failure::new(format!("failed to write {place}: {cause}"), None)
+    match path {
+        Some(path) => Failure::not_written(path, cause),
+        None => Failure::new(format!("failed to write the export: {cause}"), None),
+    }
 }
 
 /// The format; none for blktrace's, which is many files.

@@ -32,9 +32,8 @@ pub fn run(args: &Plot) -> Result<(), Failure> {
         let hint = matches!(error, plot::Error::Empty).then(|| hint.to_owned());
         Failure::new(error, hint)
     })?;
-    std::fs::write(&args.output, picture).map_err(|cause| {
-        Failure::new(format!("failed to write {}: {cause}", args.output.display()), None)
-    })?;
+    std::fs::write(&args.output, picture)
+        .map_err(|cause| Failure::not_written(&args.output, &cause))?;
     tell(&plots, args);
     Ok(())
 }

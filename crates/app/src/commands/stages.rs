@@ -65,7 +65,7 @@ impl Compatible {
     fn finish(self, args: &Args) -> Result<(), Failure> {
         let Some(mut btt) = self.0 else { return Ok(()) };
         if let Some(Err((path, cause))) = btt.files.as_mut().map(|files| files.finish()) {
-            return Err(not_written(&path, &cause));
+            return Err(Failure::not_written(&path, &cause));
         }
         for (count, what) in [
             (btt.dropped, "queued bios that never completed were given up"),
@@ -94,14 +94,10 @@ fn btt_report(btt: &mut Btt, args: &Args) -> Result<(), Failure> {
         path.push(ending);
         if !content.is_empty() {
             let path = Path::new(&path);
-            fs::write(path, content).map_err(|cause| not_written(path, &cause))?;
+            fs::write(path, content).map_err(|cause| Failure::not_written(path, &cause))?;
         }
     }
     Ok(())
-}
-
-fn not_written(path: &Path, cause: &std::io::Error) -> Failure {
-    Failure::new(format!("failed to write {}: {cause}", path.display()), None)
 }
 
 /// Prints iowhy's own figures, after what must be known before them.
