@@ -4,6 +4,7 @@ use crate::args::locate::Locate;
 use crate::failure::Failure;
 use crate::output;
 use iowhy_capture::locate::{Answer, FileExtent, Locator, Use, file_extents};
+use iowhy_capture::privilege;
 use iowhy_core::figures::{counted, grouped};
 use iowhy_views::escape::escape;
 use serde_json::json;
@@ -132,6 +133,10 @@ impl<W: Write> Asked<'_, W> {
             if built.unreadable > 0 {
                 let what = "files or blocks of it could not be read";
                 output::note(&counted(built.unreadable, what));
+                if privilege::missing().iter().any(|it| it.name == "CAP_DAC_READ_SEARCH") {
+                    let hint = "who has CAP_DAC_READ_SEARCH may read all: `sudo iowhy locate ...`";
+                    output::note(&format!("hint: {hint}"));
+                }
             }
         }
         if self.count > 1 {
