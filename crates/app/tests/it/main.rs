@@ -3,6 +3,7 @@
 
 mod diff;
 mod evidence;
+mod export;
 
 use serde_json::Value;
 use std::ffi::OsStr;
