@@ -5,6 +5,7 @@
 //! | [`model`] | the nouns: requests, parts, processes, stacks, samples, devices, losses; `table!` |
 //! | [`source`] | the trait that live, recorded, imported and scripted data meet at |
 //! | [`held_back`] | processes and stacks that no row refers to stay out of a watch of some devices |
+//! | [`command`] | commands that a text names, as they can be pasted |
 //! | [`figures`] | numbers within sentences, and words that agree with them |
 //! | [`formats`] | other programs' formats: blktrace's files, text of blkparse, ftrace and perf; exports |
 //! | [`recording`] | the directory of Parquet tables, in and out; the only place that knows Arrow |
@@ -19,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 pub mod analysis;
+pub mod command;
 pub mod diagnosis;
 pub mod diff;
 pub mod figures;

@@ -206,7 +206,7 @@ fn watched(which: Which, side: &Watched, style: &Style) -> String {
 fn only(which: Which, side: &Watched, screen: &mut Screen) {
     if !side.findings.is_empty() {
         let causes = side.findings.join(", ");
-        let text = format!("only in {}: {causes} (iowhy report, iowhy explain)", which.word());
+        let text = format!("only in {}: {causes} (`iowhy report`, `iowhy explain`)", which.word());
         screen.prose(&text, 2, Paint::Plain);
     }
     if !side.unpaired.is_empty() {

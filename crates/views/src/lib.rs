@@ -16,6 +16,7 @@
 //! | [`check`] | what this machine lets iowhy see |
 //! | [`style`] | width, colour, character set, and how to choose them |
 //! | [`table`] | a column is defined once: heading, unit, sentence, value |
+//! | [`fold`] | texts in lines, with whole commands |
 //! | [`human`], [`escape`] | numbers and names as a person can read and a terminal can bear |
 //! | [`mod@reference`] | `docs/screen.md`, from the definitions of the columns |
 //!
@@ -27,6 +28,7 @@ pub mod diff;
 pub mod escape;
 pub mod explain;
 pub mod flame;
+pub mod fold;
 pub mod held;
 pub mod human;
 pub mod interval;

@@ -4,8 +4,9 @@ use crate::args::Only;
 use crate::args::explain::Explain;
 use crate::failure::Failure;
 use crate::output;
+use crate::sources;
 use iowhy_core::diagnosis::{Diagnosis, Rule, diagnose, rules};
-use iowhy_views::explain;
+use iowhy_views::explain::{self, Seen};
 use std::path::PathBuf;
 
 /// Explains.
@@ -17,9 +18,11 @@ pub fn run(args: &Explain) -> Result<(), Failure> {
     } else {
         Some(diagnose(&super::report::read(&paths, &Only::default())?))
     };
+    let source = sources::words(&paths);
+    let seen = diagnosis.as_ref().map(|diagnosis| Seen { diagnosis, source: &source });
     let text = match what {
-        None => explain::causes(diagnosis.as_ref(), &style),
-        Some(what) => explain::cause(find(what, diagnosis.as_ref())?, diagnosis.as_ref(), &style),
+        None => explain::causes(seen, &style),
+        Some(what) => explain::cause(find(what, diagnosis.as_ref())?, seen, &style),
     };
     output::print(&text)
 }
@@ -44,7 +47,7 @@ fn find(what: &str, diagnosis: Option<&Diagnosis>) -> Result<&'static Rule, Fail
     match (number, diagnosis) {
         (Some(_), None) => Err(Failure::new(
             format!("failed to explain finding {what}: no source was named"),
-            Some(format!("iowhy explain {what} RECORDING")),
+            Some(format!("`iowhy explain {what} RECORDING`")),
         )),
         (Some(number), Some(diagnosis)) => {
             let found = diagnosis.findings.get(number).and_then(|it| rules::rule_of(it.cause));
@@ -56,13 +59,13 @@ fn find(what: &str, diagnosis: Option<&Diagnosis>) -> Result<&'static Rule, Fail
                 };
                 Failure::new(
                     format!("failed to explain finding {what}: {there}"),
-                    Some("iowhy explain CAUSE SOURCE tells why a cause was not found".to_owned()),
+                    Some("`iowhy explain CAUSE SOURCE` tells why a cause was not found".to_owned()),
                 )
             })
         }
         (None, _) => Err(Failure::new(
             format!("failed to explain {what}: no cause has that name"),
-            Some("iowhy explain lists the causes".to_owned()),
+            Some("`iowhy explain` lists the causes".to_owned()),
         )),
     }
 }

@@ -52,7 +52,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .sure(Confidence::Certain)
         .shown("awake and without a CPU for 3 ms and more", delayed as f64, "ns", "iowhy waits")
         .shown("of the time of its waits", its * 100.0, "%", "iowhy waits")
-        .fix("find what has the CPU (top, perf top): real-time tasks, cpu.max of its cgroup, steal time; give it a CPU of its own")
+        .fix("find what has the CPU (`top`, `perf top`): real-time tasks, cpu.max of its cgroup, steal time; give it a CPU of its own")
         .check("on an idle CPU (taskset) the delay is gone; if not, the device wakes it late")
         .into())
 }
