@@ -169,7 +169,9 @@ fn check_is_a_table() {
         row("CAP_PERFMON", State::Unknown, "\x1b[1m", "stacks of programs"),
     ];
     for width in [40, 80] {
-        let found = check::render(&rows, &Style::plain(width));
+        let grant = "sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace+ep \"$(command -v iowhy)\"";
+        let found = check::render(&rows, Some(grant), &Style::plain(width));
+        assert!(found.lines().any(|line| line.trim() == grant), "in one piece: {found}");
         compare(&format!("tests/it/screens/check-{width}.txt"), &found);
     }
 }
