@@ -13,6 +13,8 @@
 //! | [`opens`] | a line for each open |
 //! | [`probe`] | what a short test of a device showed |
 //! | [`plot`] | latency, offsets and rates as SVG and PNG |
+//! | [`stages`] | the stages of requests, as btt has them |
+//! | [`explain`] | a page about a cause |
 //! | [`check`] | what this machine lets iowhy see |
 //! | [`style`] | width, colour, character set, and how to choose them |
 //! | [`table`] | a column is defined once: heading, unit, sentence, value |
@@ -37,6 +39,7 @@ pub mod opens;
 pub mod plot;
 pub mod probe;
 pub mod reference;
+pub mod stages;
 pub mod style;
 pub mod table;
 pub mod text;

@@ -11,20 +11,22 @@ use std::path::PathBuf;
 
 /// Explains.
 pub fn run(args: &Explain) -> Result<(), Failure> {
-    let style = output::style();
     let (what, paths) = meant(args);
-    let diagnosis = if paths.is_empty() {
-        None
-    } else {
-        Some(diagnose(&super::report::read(&paths, &Only::default())?))
+    let summary = match paths.is_empty() {
+        true => None,
+        false => Some(super::report::read(&paths, &Only::default())?),
     };
+    let diagnosis = summary.as_ref().map(diagnose);
     let source = sources::words(&paths);
-    let seen = diagnosis.as_ref().map(|diagnosis| Seen { diagnosis, source: &source });
-    let text = match what {
-        None => explain::causes(seen, &style),
-        Some(what) => explain::cause(find(what, diagnosis.as_ref())?, seen, &style),
-    };
-    output::print(&text)
+    let seen = summary.as_ref().zip(diagnosis.as_ref());
+    let seen = seen.map(|(summary, diagnosis)| Seen { summary, diagnosis, source: &source });
+    let rule = what.map(|what| find(what, diagnosis.as_ref())).transpose()?;
+    output::print(&match (rule, args.json) {
+        (None, true) => explain::json(rules::ALL, seen),
+        (Some(rule), true) => explain::json(std::slice::from_ref(rule), seen),
+        (None, false) => explain::causes(seen, &output::style()),
+        (Some(rule), false) => explain::cause(rule, seen, &output::style()),
+    })
 }
 
 /// What to explain, and what to read: an argument that is no cause and exists is a source.

@@ -3,6 +3,7 @@
 
 mod diff;
 mod evidence;
+mod explain;
 mod export;
 
 use serde_json::Value;
