@@ -4,7 +4,7 @@
 //! A target fails by panicking, by taking longer than libFuzzer's limit or by its memory limit.
 
 use iowhy_core::analysis::stages::btt::{Btt, report};
-use iowhy_core::analysis::stages::{Stages, text};
+use iowhy_core::analysis::stages::{Stages, summary};
 use iowhy_core::formats::blktrace::{Batch, Capture, Options, Order, Record};
 use iowhy_core::formats::events::{self, EventText, ProcessNames, format::Format};
 use iowhy_core::formats::import::{self, Import};
@@ -40,8 +40,9 @@ pub fn capture(bytes: &[u8]) {
         stages.finish();
         let (unmatched, all) = (stages.unmatched(), stages.all());
         assert!(unmatched.in_flight <= unmatched.open, "{unmatched:?} of {all:?}");
-        let written = text::write(&stages, &text::name, &mut out)
-            .and_then(|()| report::write(&mut btt, true, &mut out))
+        let figures = stages.summary(&summary::device_name, true);
+        assert!(figures.devices.iter().all(|it| it.active.time_share.is_finite()));
+        let written = report::write(&mut btt, true, &mut out)
             .and_then(|()| report::write_ranges(&btt, &mut out))
             .and_then(|()| printed.summary.write(&mut out));
         assert!(written.is_ok(), "writing to memory fails");

@@ -1,6 +1,9 @@
 //! How a command fails: a message, a hint, an exit code. The only place that knows exit codes.
 
+use iowhy_core::place;
 use std::fmt::Display;
+use std::io;
+use std::path::Path;
 
 /// The command failed.
 pub const FAILED: u8 = 1;
@@ -29,6 +32,12 @@ impl Failure {
     /// A failure with the general exit code.
     pub fn new(message: impl Display, hint: Option<String>) -> Failure {
         Failure { message: message.to_string(), hint, code: FAILED, leaves_counters: false }
+    }
+
+    /// The failure to make or write `path`.
+    pub fn not_written(path: &Path, cause: &io::Error) -> Failure {
+        let hint = place::hint(path, cause).map(str::to_owned);
+        Failure::new(format!("failed to write {}: {cause}", path.display()), hint)
     }
 }
 

@@ -4,15 +4,16 @@ use crate::failure::Failure;
 use iowhy_core::formats::blktrace::Warnings;
 use iowhy_core::model::Losses;
 use iowhy_views::escape::escape;
+use iowhy_views::fold;
 use iowhy_views::style::Style;
 use std::io::{self, ErrorKind, IsTerminal, StdoutLock, Write};
+use std::os::fd::AsFd;
 
 /// The style that fits standard output: its width, whether it shows colour and which characters.
 pub fn style() -> Style {
     let variable = |name: &str| std::env::var(name).ok();
     let terminal = io::stdout().is_terminal();
-    let asked = variable("COLUMNS").and_then(|text| text.parse().ok());
-    let width = if terminal { terminal_width().or(asked) } else { asked };
+    let width = terminal_width(io::stdout()).or_else(asked_width);
     let colour =
         Style::wants_colour(terminal, variable("NO_COLOR").as_deref(), variable("TERM").as_deref());
     let unicode = Style::wants_unicode(
@@ -23,9 +24,15 @@ pub fn style() -> Style {
     Style { colour, unicode, ..Style::plain(width.unwrap_or(Style::DEFAULT_WIDTH)) }
 }
 
-fn terminal_width() -> Option<usize> {
-    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+/// The columns of a terminal that tells them.
+fn terminal_width(stream: impl AsFd) -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(stream).ok()?;
     (size.ws_col > 0).then_some(usize::from(size.ws_col))
+}
+
+/// The columns that the user asks for.
+fn asked_width() -> Option<usize> {
+    std::env::var("COLUMNS").ok()?.parse().ok()
 }
 
 /// Prints a whole screen or document. A reader that closes the pipe early (`| head`) is content,
@@ -86,10 +93,29 @@ pub fn is_terminal() -> bool {
     io::stdout().is_terminal()
 }
 
-/// Says something beside the answer. What a message quotes may hold anything, so it is escaped.
+/// Says something beside the answer. What a message quotes may hold anything, so it is escaped. For a
+/// terminal it is folded; who reads a pipe wants one line.
 pub fn note(text: &str) {
-    // Nobody is left to be told when standard error is closed.
-    let _ = writeln!(io::stderr().lock(), "{}", escape(text, &style()));
+    let text = escaped(text);
+    let lines = match io::stderr().is_terminal() {
+        true => {
+            let width = terminal_width(io::stderr()).or_else(asked_width);
+            let style = Style::plain(width.unwrap_or(Style::DEFAULT_WIDTH));
+            fold::message(&text, style.columns(), &named())
+        }
+        false => vec![text],
+    };
+    let mut out = io::stderr().lock();
+    for line in lines {
+        // Nobody is left to be told when standard error is closed.
+        let _ = writeln!(out, "{line}");
+    }
+}
+
+/// What the user named and a message may quote: words of the command line that have spaces.
+fn named() -> Vec<String> {
+    let words = std::env::args_os().map(|word| escaped(&word.to_string_lossy()));
+    words.filter(|word| word.contains(' ')).collect()
 }
 
 /// `text` as it may be printed beside other text: what it quotes may hold anything.

@@ -4,6 +4,7 @@
 //! What does not belong here: live watches (see [`crate::watching`]).
 
 use crate::failure::Failure;
+use iowhy_core::command::shell_word;
 use iowhy_core::formats::blktrace::input::Input;
 use iowhy_core::formats::blktrace::{self, Capture, Inputs, Kind, Options, Order, Warnings};
 use iowhy_core::formats::events::ProcessNames;
@@ -45,11 +46,22 @@ pub fn find(given: &[PathBuf]) -> Result<Found, Failure> {
     }
 }
 
+/// `given` as the words of a command line that names the same again.
+pub fn words(given: &[PathBuf]) -> String {
+    let word = |path: &PathBuf| {
+        let text = path.to_string_lossy();
+        // Views of intervals would take it for the length of one.
+        let plain = if text.parse::<f64>().is_ok() { format!("./{text}") } else { text.into() };
+        shell_word(&plain).into_owned()
+    };
+    given.iter().map(word).collect::<Vec<_>>().join(" ")
+}
+
 fn nothing_there(path: &Path, cause: &std::io::Error) -> Failure {
     let shown = path.display();
     if is_denied(path) {
         let message = format!("failed to read {shown}: permission denied");
-        let hint = "a recording can be read by the user who made it alone: sudo iowhy report ...";
+        let hint = "a recording can be read by the user who made it alone: `sudo iowhy report ...`";
         return Failure::new(message, Some(hint.to_owned()));
     }
     if path.join("requests").is_dir() {
@@ -102,8 +114,8 @@ pub fn no_capture(warnings: &Warnings) -> Result<(), Failure> {
     // A file may be empty, since its CPU saw nothing; a pipe is not.
     if warnings.items().iter().any(|it| it.kind == Kind::Empty && &*it.file == STDIN_NAME) {
         let message = format!("failed to read {STDIN_NAME}: nothing came");
-        let hint = "did the program before the pipe fail, or was nothing piped? For example: blkparse \
-                    -i sda | iowhy report -";
+        let hint = "did the program before the pipe fail, or was nothing piped? For example: \
+                    `blkparse -i sda | iowhy report -`";
         return Err(Failure::new(message, Some(hint.to_owned())));
     }
     let foreign = |kind| matches!(kind, Kind::NotBlktrace | Kind::UnknownLine | Kind::ReadFailed);
@@ -208,5 +220,17 @@ pub fn read_while(
 impl From<blktrace::Error> for Failure {
     fn from(error: blktrace::Error) -> Failure {
         Failure::new(error, None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_can_be_named_again() {
+        let given = ["/srv/rec", "my rec", "10"].map(PathBuf::from);
+        assert_eq!(words(&given), "/srv/rec 'my rec' ./10");
+        assert_eq!(words(&[]), "");
     }
 }

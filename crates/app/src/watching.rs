@@ -5,7 +5,7 @@
 use crate::failure::Failure;
 use indicatif::{ProgressBar, ProgressStyle};
 use iowhy_capture::live::{Live, Options};
-use iowhy_core::figures::counted;
+use iowhy_core::figures::{counted, grouped};
 use iowhy_core::model::filter::Silent;
 use iowhy_core::model::{Environment, Filter, Names};
 use iowhy_core::source::{Batch, Progress, Source};
@@ -214,15 +214,16 @@ impl Told {
             return;
         }
         let elapsed = self.begun.elapsed();
-        let rate = (self.requests - self.requests_then) as f64 / since.as_secs_f64();
+        let rate = ((self.requests - self.requests_then) as f64 / since.as_secs_f64()) as u64;
         let cpu = live.cpu_ns() as f64 / elapsed.as_nanos().max(1) as f64 * 100.0;
         let length = self.time.map_or(String::new(), |time| format!("/{} s", time.as_secs_f64()));
         self.bar.set_position(elapsed.as_millis() as u64);
         self.bar.set_message(format!(
-            "{:.0}{length}  {}, {rate:.0}/s, {} lost, {cpu:.1} % of a CPU",
+            "{:.0}{length}  {}, {}/s, {} lost, {cpu:.1} % of a CPU",
             elapsed.as_secs_f64(),
             counted(self.requests, "requests"),
-            live.losses().requests(),
+            grouped(rate),
+            grouped(live.losses().requests()),
         ));
         self.last = Instant::now();
         self.requests_then = self.requests;

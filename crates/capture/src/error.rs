@@ -89,7 +89,7 @@ impl Error {
         match self {
             Error::Privilege { .. } => {
                 let granting = crate::privilege::granting();
-                format!("run it as root: sudo iowhy; or grant what it needs: {granting}")
+                format!("run it as root: `sudo iowhy`; or grant what it needs: `{granting}`")
             }
             Error::NoBtf { .. } => {
                 "the kernel must be built with CONFIG_DEBUG_INFO_BTF=y (the distributions' kernels \
@@ -97,7 +97,7 @@ impl Error {
                     .to_owned()
             }
             Error::NoSys => {
-                "mount -t sysfs sysfs /sys; a container needs the host's, as `docker run \
+                "`mount -t sysfs sysfs /sys`; a container needs the host's, as `docker run \
                  --privileged -v /sys:/sys` gives it"
                     .to_owned()
             }

@@ -60,6 +60,8 @@ pub struct Survey {
     pub items: Vec<Item>,
     /// Every program that iowhy has.
     pub programs: Vec<Program>,
+    /// The command that grants every capability, where one is missing.
+    pub grant: Option<String>,
 }
 
 /// Looks at everything.
@@ -81,7 +83,8 @@ pub fn survey() -> Survey {
         )),
     }
     items.extend([cgroups(), pressure(), statistics(), iostats()]);
-    Survey { items, programs }
+    let grant = (!privilege::missing().is_empty()).then(privilege::granting);
+    Survey { items, programs, grant }
 }
 
 fn kernel() -> Item {
@@ -99,11 +102,7 @@ fn privileges() -> Vec<Item> {
         return vec![item("capabilities", State::Yes, names.join(" "), "")];
     }
     let row = |it: &&Capability| item("capability", State::No, format!("no {}", it.name), it.lost);
-    let mut items: Vec<Item> = missing.iter().map(row).collect();
-    if let Some(last) = items.last_mut() {
-        last.lost.push_str(&format!(". Run it with sudo, or: {}", privilege::granting()));
-    }
-    items
+    missing.iter().map(row).collect()
 }
 
 fn btf() -> Item {

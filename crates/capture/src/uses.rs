@@ -6,6 +6,7 @@
 use crate::host::system;
 use crate::session::Session;
 use crate::wire;
+use iowhy_core::figures::grouped;
 use libc::c_long;
 use std::time::Instant;
 use zerocopy::{FromBytes, IntoBytes};
@@ -223,19 +224,20 @@ impl Tables {
         let rate = (made.saturating_sub(self.made) as f64 / seconds / cpus) as u64;
         (self.made, self.made_at) = (made, now);
         let (most, most_timed) = (self.most_calls, self.most_calls / TIMED_PART);
+        let [each, limit, limit_timed] = [rate, most, most_timed].map(grouped);
         if self.timed && rate > most_timed {
             self.timed = false;
             self.tell(session);
             session.detach_program("on_call_begins");
             self.limits.push(format!(
-                "calls on files are counted but no longer timed: {rate} system calls a second on \
-                 each CPU, more than {most_timed}"
+                "calls on files are counted but no longer timed: {each} system calls a second on \
+                 each CPU, more than {limit_timed}"
             ));
         }
         if rate > most && session.detach_program("on_call") {
             self.limits.push(format!(
-                "system calls on files are no longer seen: {rate} a second on each CPU, more than \
-                 {most}; io_uring and mapped files still are"
+                "system calls on files are no longer seen: {each} a second on each CPU, more than \
+                 {limit}; io_uring and mapped files still are"
             ));
         }
     }

@@ -1,5 +1,7 @@
 //! What this machine lets iowhy see, and what is lost for each thing that is missing.
 
+use crate::escape::escape;
+use crate::fold;
 use crate::style::{Paint, Style};
 use crate::table::{Align, Cell, Column, Definition, Room, draw};
 
@@ -90,15 +92,18 @@ pub const CHECK: Definition<Row> = Definition {
 };
 
 fn escaped(text: &str, style: &Style) -> Cell {
-    crate::escape::escape(text, style).into_owned().into()
+    escape(text, style).into_owned().into()
 }
 
-/// The table, in lines that end with a newline.
-pub fn render(rows: &[Row], style: &Style) -> String {
-    let mut text = String::new();
-    for line in draw(&CHECK, rows, style).lines() {
-        text.push_str(&line);
-        text.push('\n');
+/// The table, and below it the command that grants what is missing: in one piece, however long it is, so
+/// that it can be copied.
+pub fn render(rows: &[Row], grant: Option<&str>, style: &Style) -> String {
+    let mut lines: Vec<String> = draw(&CHECK, rows, style).lines().collect();
+    if let Some(command) = grant {
+        lines.push(String::new());
+        let text = "Run it with sudo, or grant what it needs:";
+        lines.extend(fold::prose(text, style.columns()));
+        lines.push(format!("  {}", escape(command, style)));
     }
-    text
+    lines.into_iter().map(|line| line + "\n").collect()
 }

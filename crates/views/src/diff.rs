@@ -7,11 +7,12 @@ use crate::escape::escape;
 use crate::human;
 use crate::style::{Paint, Style};
 use crate::table::{Align, Cell, Column, Definition, Room, explained, number};
-use crate::text::{Screen, plural, readable, stage_place, wait_class};
+use crate::text::{Screen, plural, readable, stage_place};
 use iowhy_core::diff::environment::Difference;
 use iowhy_core::diff::load::{LoadRow, PairLoad};
 use iowhy_core::diff::times::{Group, Kind, Part};
 use iowhy_core::diff::{Comparison, Verdict, Watched, Which};
+use iowhy_core::model::WaitClass;
 
 /// A part with a smaller share of the time than this, that did not move, has no row.
 const LEAST_SHARE: f64 = 0.01;
@@ -117,7 +118,7 @@ pub const LOADS: Definition<(String, LoadRow)> = Definition {
 /// `  I2D scheduler`, `  cgroup limit`.
 fn place(part: &Part) -> String {
     match part.kind {
-        Kind::Wait => format!("  {}", wait_class(part.what)),
+        Kind::Wait => format!("  {}", WaitClass::phrase_of(part.what)),
         Kind::Stage => format!("  {} {}", part.what.to_uppercase(), stage_place(part.what)),
     }
 }
@@ -205,7 +206,7 @@ fn watched(which: Which, side: &Watched, style: &Style) -> String {
 fn only(which: Which, side: &Watched, screen: &mut Screen) {
     if !side.findings.is_empty() {
         let causes = side.findings.join(", ");
-        let text = format!("only in {}: {causes} (iowhy report, iowhy explain)", which.word());
+        let text = format!("only in {}: {causes} (`iowhy report`, `iowhy explain`)", which.word());
         screen.prose(&text, 2, Paint::Plain);
     }
     if !side.unpaired.is_empty() {
@@ -324,7 +325,7 @@ fn environment(comparison: &Comparison, screen: &mut Screen) {
 
 fn shown_part(word: &str) -> String {
     match stage_place(word) {
-        "" => wait_class(word).to_owned(),
+        "" => WaitClass::phrase_of(word).to_owned(),
         _ => word.to_uppercase(),
     }
 }

@@ -1,9 +1,25 @@
 //! `iowhy explain`: a page about a cause, a page about a finding, the list of causes.
 
+use crate::escape::escape;
+use crate::fold;
+use crate::json;
 use crate::style::{Paint, Style};
-use crate::table::wrap;
 use crate::text::{figure, readable, share, weight};
-use iowhy_core::diagnosis::{Diagnosis, Finding, Rule, rules};
+use iowhy_core::analysis::Summary;
+use iowhy_core::command::of_source;
+use iowhy_core::diagnosis::{Diagnosis, Finding, NotJudged, Rule, rules};
+use serde::Serialize;
+
+/// What was seen.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a> {
+    /// All of it.
+    pub summary: &'a Summary,
+    /// What it means.
+    pub diagnosis: &'a Diagnosis,
+    /// Where it was seen, as a command line names it.
+    pub source: &'a str,
+}
 
 /// A page in the making.
 struct Page<'a> {
@@ -27,71 +43,158 @@ impl Page<'_> {
 
     fn prose(&mut self, text: &str) {
         let readable = readable(text, self.style);
-        for line in wrap(&readable, self.style.columns() - 2) {
+        for line in fold::prose(&readable, self.style.columns() - 2) {
             self.line(&format!("  {line}"));
         }
+    }
+
+    /// A command in a line of its own, in one piece, so that it can be copied.
+    fn command(&mut self, command: &str) {
+        let line = format!("      {}", escape(command, self.style));
+        self.line(&line);
     }
 }
 
 /// Every cause that iowhy knows, a line each; with a diagnosis, how each was judged.
-pub fn causes(diagnosis: Option<&Diagnosis>, style: &Style) -> String {
+pub fn causes(seen: Option<Seen<'_>>, style: &Style) -> String {
     let mut page = Page { style, text: String::new() };
     page.heading("CAUSES");
     for rule in rules::ALL {
-        let judged = diagnosis.map(|it| judged(it, rule.cause)).unwrap_or_default();
+        let judged = seen.map(|seen| judged(seen.diagnosis, rule.cause).sentence());
+        let judged = judged.map_or_else(String::new, |text| format!(": {text}"));
         page.prose(&format!("{:<20} {}{judged}", rule.cause, rule.title));
     }
     page.line("");
-    page.prose(
-        "iowhy explain CAUSE tells how it works; iowhy explain CAUSE RECORDING, what was seen.",
-    );
+    let source = seen.map_or("RECORDING", |seen| seen.source);
+    page.prose(&format!(
+        "`iowhy explain CAUSE` tells how it works; `iowhy explain CAUSE {source}`, what was seen."
+    ));
     page.text
 }
 
-fn judged(diagnosis: &Diagnosis, cause: &str) -> String {
+/// What became of a cause.
+enum Judged<'a> {
+    Found(&'a Finding),
+    /// It is an effect of what was found.
+    Symptom(&'a Finding),
+    NotJudged(&'a NotJudged),
+    Clear,
+}
+
+fn judged<'a>(diagnosis: &'a Diagnosis, cause: &str) -> Judged<'a> {
     let found = diagnosis.findings.iter().find(|it| it.cause == cause);
     let symptom = diagnosis.findings.iter().find(|it| it.symptoms.contains(&cause));
     let missing = diagnosis.not_judged.iter().find(|it| it.cause == cause);
     match (found, symptom, missing) {
-        (Some(found), ..) => {
-            format!(": {}, {}", found.severity.word(), share(found))
-        }
-        (_, Some(cause), _) => format!(": a symptom of {}", cause.cause),
-        (.., Some(missing)) => format!(": not enough data, {}", missing.reason),
-        _ => ": not there".to_owned(),
+        (Some(found), ..) => Judged::Found(found),
+        (_, Some(cause), _) => Judged::Symptom(cause),
+        (.., Some(missing)) => Judged::NotJudged(missing),
+        _ => Judged::Clear,
     }
 }
 
-/// How a cause works, what was seen of it in `diagnosis`, what to do, what would change the verdict.
-pub fn cause(rule: &Rule, diagnosis: Option<&Diagnosis>, style: &Style) -> String {
+impl Judged<'_> {
+    fn sentence(&self) -> String {
+        match self {
+            Judged::Found(found) => format!("{}, {}", found.severity.word(), share(found)),
+            Judged::Symptom(cause) => format!("a symptom of {}", cause.cause),
+            Judged::NotJudged(missing) => format!("not enough data, {}", missing.reason),
+            Judged::Clear => "not there".to_owned(),
+        }
+    }
+
+    /// The same in one word, for programs.
+    const fn word(&self) -> &'static str {
+        match self {
+            Judged::Found(_) => "found",
+            Judged::Symptom(_) => "symptom",
+            Judged::NotJudged(_) => "not_judged",
+            Judged::Clear => "not_there",
+        }
+    }
+}
+
+/// What these rules are about, and what was seen of it, as JSON like that of [`json::render`].
+pub fn json(rules: &[Rule], seen: Option<Seen<'_>>) -> String {
+    #[derive(Serialize)]
+    struct Causes<'a> {
+        causes: Vec<Cause<'a>>,
+    }
+    let diagnosis = seen.map(|seen| seen.diagnosis);
+    let causes = rules.iter().map(|rule| Cause::of(rule, diagnosis)).collect();
+    match seen {
+        Some(seen) => json::part(seen.summary, Causes { causes }),
+        None => json::document(Causes { causes }),
+    }
+}
+
+/// A cause for programs.
+#[derive(Serialize)]
+struct Cause<'a> {
+    cause: &'static str,
+    title: &'static str,
+    mechanism: &'static str,
+    changes: &'static str,
+    /// `None` where no source was named, like all that follows.
+    verdict: Option<&'static str>,
+    symptom_of: Option<&'static str>,
+    /// Why it could not be judged.
+    reason: Option<&'a str>,
+    findings: Option<Vec<&'a Finding>>,
+}
+
+impl<'a> Cause<'a> {
+    fn of(rule: &Rule, diagnosis: Option<&'a Diagnosis>) -> Cause<'a> {
+        let Rule { cause, title, mechanism, changes, .. } = *rule;
+        let judged = diagnosis.map(|diagnosis| judged(diagnosis, cause));
+        let own = |it: &&Finding| it.cause == cause;
+        Cause {
+            cause,
+            title,
+            mechanism,
+            changes,
+            verdict: judged.as_ref().map(Judged::word),
+            symptom_of: match judged {
+                Some(Judged::Symptom(of)) => Some(of.cause),
+                _ => None,
+            },
+            reason: match judged {
+                Some(Judged::NotJudged(missing)) => Some(missing.reason.as_str()),
+                _ => None,
+            },
+            findings: diagnosis.map(|it| it.findings.iter().filter(own).collect()),
+        }
+    }
+}
+
+/// How a cause works, what was seen of it, what to do, what would change the verdict.
+pub fn cause(rule: &Rule, found: Option<Seen<'_>>, style: &Style) -> String {
     let mut page = Page { style, text: String::new() };
     page.heading(&format!("{}: {}", rule.cause, rule.title));
     page.prose(rule.mechanism);
-    if let Some(diagnosis) = diagnosis {
-        seen(&mut page, rule, diagnosis);
+    if let Some(found) = found {
+        seen(&mut page, rule, found);
     }
     page.heading("WHAT WOULD CHANGE THE VERDICT");
     page.prose(rule.changes);
     page.text
 }
 
-fn seen(page: &mut Page<'_>, rule: &Rule, diagnosis: &Diagnosis) {
+fn seen(page: &mut Page<'_>, rule: &Rule, Seen { diagnosis, source, .. }: Seen<'_>) {
     page.heading("WHAT WAS SEEN");
-    match diagnosis.findings.iter().find(|it| it.cause == rule.cause) {
-        Some(finding) => finding_seen(page, finding),
-        None => {
-            let judged = judged(diagnosis, rule.cause);
-            page.prose(judged.trim_start_matches(": "));
-        }
+    match judged(diagnosis, rule.cause) {
+        Judged::Found(finding) => finding_seen(page, finding, source),
+        other => page.prose(&other.sentence()),
     }
 }
 
-fn finding_seen(page: &mut Page<'_>, finding: &Finding) {
+fn finding_seen(page: &mut Page<'_>, finding: &Finding, source: &str) {
     page.prose(&finding.sentence);
     page.prose(&weight(finding));
     for evidence in &finding.evidence {
         let figure = figure(evidence, page.style);
-        page.prose(&format!("{}: {figure}   [{}]", evidence.what, evidence.command));
+        page.prose(&format!("{}: {figure}", evidence.what));
+        page.command(&of_source(&evidence.command, source));
     }
     page.heading("WHAT TO DO");
     page.prose(&finding.fix);

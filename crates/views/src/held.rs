@@ -3,10 +3,11 @@
 //! What does not belong here: looking for them (crate `iowhy-capture`).
 
 use crate::escape::{cut, escape};
+use crate::fold::prose;
 use crate::human;
 use crate::json;
 use crate::style::{Paint, Style};
-use crate::table::{Align, Cell, Column, Definition, Room, draw, number, wrap};
+use crate::table::{Align, Cell, Column, Definition, Room, draw, number};
 use serde::Serialize;
 
 /// A file that a process holds.
@@ -177,7 +178,7 @@ fn size(row: &HeldRow, _style: &Style) -> Cell {
 /// The table, the sum of what deleted files take, and what could not be seen.
 pub fn render(holding: &Holding, style: &Style) -> String {
     let mut lines: Vec<String> = draw(&HELD, &folded(&holding.held), style).lines().collect();
-    lines.extend(sentences(holding).iter().flat_map(|sentence| wrap(sentence, style.columns())));
+    lines.extend(sentences(holding).iter().flat_map(|sentence| prose(sentence, style.columns())));
     lines.into_iter().map(|line| line + "\n").collect()
 }
 

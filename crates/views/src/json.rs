@@ -22,26 +22,23 @@ const UNITS: &[(&str, &str)] = &[
     ("_requests", "requests"),
     ("_per_s", "per second of the watch"),
     ("_share", "0 to 1"),
+    ("_sectors", "512 bytes"),
     ("aqu_sz", "requests"),
     ("in_flight_mean", "requests"),
     ("null", "not known, or there was none"),
 ];
 
-#[derive(Serialize)]
-struct Report<'a> {
-    format: u32,
-    units: BTreeMap<&'static str, &'static str>,
-    #[serde(flatten)]
-    diagnosis: &'a Diagnosis,
-    #[serde(flatten)]
-    summary: &'a Summary,
-}
-
 /// Findings and the summary as JSON, indented, with a newline at its end. Names are exact, but
 /// characters that could break a terminal are written as `\u` escapes.
 pub fn render(summary: &Summary, diagnosis: &Diagnosis) -> String {
-    let units = UNITS.iter().copied().collect();
-    text(&Report { format: FORMAT, units, diagnosis, summary })
+    #[derive(Serialize)]
+    struct Report<'a> {
+        #[serde(flatten)]
+        diagnosis: &'a Diagnosis,
+        #[serde(flatten)]
+        summary: &'a Summary,
+    }
+    document(Report { diagnosis, summary })
 }
 
 /// The chains of waits alone, as JSON like that of [`render`].
@@ -65,29 +62,31 @@ pub fn blame(summary: &Summary) -> String {
 
 /// Two watches compared, as JSON like that of [`render`].
 pub fn diff(comparison: &Comparison) -> String {
-    #[derive(Serialize)]
-    struct Compared<'a> {
-        format: u32,
-        units: BTreeMap<&'static str, &'static str>,
-        #[serde(flatten)]
-        comparison: &'a Comparison,
-    }
-    text(&Compared { format: FORMAT, units: UNITS.iter().copied().collect(), comparison })
+    document(comparison)
 }
 
 /// A part of a summary, with what every part needs to be read rightly.
-fn part<T: Serialize>(summary: &Summary, what: T) -> String {
+pub(crate) fn part<T: Serialize>(summary: &Summary, what: T) -> String {
     #[derive(Serialize)]
     struct Part<'a, T> {
-        format: u32,
-        units: BTreeMap<&'static str, &'static str>,
         watch: &'a Watch,
         losses: &'a Losses,
         #[serde(flatten)]
         what: T,
     }
-    let units = UNITS.iter().copied().collect();
-    text(&Part { format: FORMAT, units, watch: &summary.watch, losses: &summary.losses, what })
+    document(Part { watch: &summary.watch, losses: &summary.losses, what })
+}
+
+/// An object with what every one of them begins with: the version of the layout, and the units.
+pub(crate) fn document<T: Serialize>(what: T) -> String {
+    #[derive(Serialize)]
+    struct Document<T> {
+        format: u32,
+        units: BTreeMap<&'static str, &'static str>,
+        #[serde(flatten)]
+        what: T,
+    }
+    text(&Document { format: FORMAT, units: UNITS.iter().copied().collect(), what })
 }
 
 /// As indented JSON, with a newline at its end.

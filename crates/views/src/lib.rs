@@ -13,9 +13,12 @@
 //! | [`opens`] | a line for each open |
 //! | [`probe`] | what a short test of a device showed |
 //! | [`plot`] | latency, offsets and rates as SVG and PNG |
+//! | [`stages`] | the stages of requests, as btt has them |
+//! | [`explain`] | a page about a cause |
 //! | [`check`] | what this machine lets iowhy see |
 //! | [`style`] | width, colour, character set, and how to choose them |
 //! | [`table`] | a column is defined once: heading, unit, sentence, value |
+//! | [`fold`] | texts in lines, with whole commands |
 //! | [`human`], [`escape`] | numbers and names as a person can read and a terminal can bear |
 //! | [`mod@reference`] | `docs/screen.md`, from the definitions of the columns |
 //!
@@ -27,6 +30,7 @@ pub mod diff;
 pub mod escape;
 pub mod explain;
 pub mod flame;
+pub mod fold;
 pub mod held;
 pub mod human;
 pub mod interval;
@@ -35,6 +39,7 @@ pub mod opens;
 pub mod plot;
 pub mod probe;
 pub mod reference;
+pub mod stages;
 pub mod style;
 pub mod table;
 pub mod text;

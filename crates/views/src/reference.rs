@@ -6,6 +6,7 @@ use crate::held::HELD;
 use crate::interval::{cache, latency, proc, stat, waits};
 use crate::opens::OPENED;
 use crate::probe::PROBE;
+use crate::stages;
 use crate::table::{Definition, Room};
 use crate::text::{
     ACTIVITY, BLAME, CHAINS, CODE_PATHS, CONTAINERS, CULPRITS, DEVICES, FILES, FILETOP, ORIGINS,
@@ -46,6 +47,13 @@ pub fn screen() -> String {
     [&cache::MEMORY, &cache::FLOWS, &cache::READS]
         .into_iter()
         .for_each(|table| describe(&mut page, table));
+    describe(&mut page, &stages::STAGES);
+    [&stages::DEVICE_SHARES, &stages::PROCESS_SHARES]
+        .into_iter()
+        .for_each(|table| describe(&mut page, table));
+    describe(&mut page, &stages::TRAFFIC);
+    describe(&mut page, &stages::SEEKS);
+    describe(&mut page, &stages::PERIODS);
     describe(&mut page, &diff::TIMES);
     describe(&mut page, &diff::LOADS);
     describe(&mut page, &PROBE);

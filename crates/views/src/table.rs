@@ -5,6 +5,7 @@
 //! What does not belong here: what the columns are (see [`crate::text`]).
 
 use crate::escape::{cut, fit, width};
+use crate::fold::wrap;
 use crate::style::{Paint, Style};
 
 /// Spaces between columns.
@@ -278,37 +279,6 @@ fn hang(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// `text` in lines of at most `columns`, broken at spaces where there are any.
-pub fn wrap(text: &str, columns: usize) -> Vec<String> {
-    let columns = columns.max(1);
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        let mut word = word.to_owned();
-        if let Some(line) = lines.last_mut() {
-            let gap = usize::from(!line.is_empty());
-            if width(line) + gap + width(&word) <= columns {
-                line.push_str(&" "[..gap]);
-                line.push_str(&word);
-                continue;
-            }
-        }
-        while width(&word) > columns {
-            let rest = word.split_off(break_at(&word, columns));
-            lines.push(std::mem::replace(&mut word, rest));
-        }
-        lines.push(word);
-    }
-    lines.retain(|line| !line.is_empty());
-    if lines.is_empty() { vec![String::new()] } else { lines }
-}
-
-/// Where the first `columns` columns of `word` end; at least one character.
-fn break_at(word: &str, columns: usize) -> usize {
-    let ends = word.char_indices().map(|(at, char)| at + char.len_utf8());
-    let fitting = ends.clone().take_while(|end| width(&word[..*end]) <= columns).last();
-    fitting.or(ends.clone().next()).unwrap_or(word.len())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -365,13 +335,5 @@ mod tests {
     #[test]
     fn no_rows_no_table() {
         assert!(draw(&TABLE, &[], &Style::plain(80)).rows.is_empty());
-    }
-
-    #[test]
-    fn long_text_goes_on_in_the_next_line() {
-        assert_eq!(wrap("one two three", 7), ["one two", "three"]);
-        assert_eq!(wrap("abcdefgh ij", 3), ["abc", "def", "gh", "ij"]);
-        assert_eq!(wrap("", 7), [""]);
-        assert_eq!(wrap("文件文件", 1), ["文", "件", "文", "件"]);
     }
 }

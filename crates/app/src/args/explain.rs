@@ -12,4 +12,7 @@ pub struct Explain {
     /// A recording or a capture: tell what was seen in it
     #[arg(value_name = "SOURCE")]
     pub paths: Vec<PathBuf>,
+    /// Print JSON, with units, for programs
+    #[arg(long)]
+    pub json: bool,
 }

@@ -20,6 +20,9 @@ pub struct Stages {
     /// With --btt-compat, write PREFIX.avg, PREFIX.dat and PREFIX.msg as btt does
     #[arg(short, long, value_name = "PREFIX", requires = "btt_compat")]
     pub output: Option<PathBuf>,
+    /// Print the figures as JSON, with units, for programs
+    #[arg(long, conflicts_with = "btt_compat")]
+    pub json: bool,
     /// Data files.
     #[command(flatten)]
     pub files: Files,

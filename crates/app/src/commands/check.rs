@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 /// Looks and shows.
 pub fn run(check: &args::Check) -> Result<(), Failure> {
-    let Survey { items, programs } = survey();
+    let Survey { items, programs, grant } = survey();
     let rows: Vec<Row> = items
         .into_iter()
         .map(|item| Row {
@@ -27,9 +27,10 @@ pub fn run(check: &args::Check) -> Result<(), Failure> {
     if check.json {
         let programs: Vec<Value> = programs.iter().map(program).collect();
         let rows: Vec<Value> = rows.iter().map(row).collect();
-        return output::print(&format!("{:#}\n", json!({ "rows": rows, "programs": programs })));
+        let all = json!({ "rows": rows, "programs": programs, "grant": grant });
+        return output::print(&format!("{all:#}\n"));
     }
-    output::print(&check::render(&rows, &output::style()))
+    output::print(&check::render(&rows, grant.as_deref(), &output::style()))
 }
 
 fn row(row: &Row) -> Value {

@@ -4,24 +4,29 @@ use crate::args::Only;
 use crate::args::explain::Explain;
 use crate::failure::Failure;
 use crate::output;
+use crate::sources;
 use iowhy_core::diagnosis::{Diagnosis, Rule, diagnose, rules};
-use iowhy_views::explain;
+use iowhy_views::explain::{self, Seen};
 use std::path::PathBuf;
 
 /// Explains.
 pub fn run(args: &Explain) -> Result<(), Failure> {
-    let style = output::style();
     let (what, paths) = meant(args);
-    let diagnosis = if paths.is_empty() {
-        None
-    } else {
-        Some(diagnose(&super::report::read(&paths, &Only::default())?))
+    let summary = match paths.is_empty() {
+        true => None,
+        false => Some(super::report::read(&paths, &Only::default())?),
     };
-    let text = match what {
-        None => explain::causes(diagnosis.as_ref(), &style),
-        Some(what) => explain::cause(find(what, diagnosis.as_ref())?, diagnosis.as_ref(), &style),
-    };
-    output::print(&text)
+    let diagnosis = summary.as_ref().map(diagnose);
+    let source = sources::words(&paths);
+    let seen = summary.as_ref().zip(diagnosis.as_ref());
+    let seen = seen.map(|(summary, diagnosis)| Seen { summary, diagnosis, source: &source });
+    let rule = what.map(|what| find(what, diagnosis.as_ref())).transpose()?;
+    output::print(&match (rule, args.json) {
+        (None, true) => explain::json(rules::ALL, seen),
+        (Some(rule), true) => explain::json(std::slice::from_ref(rule), seen),
+        (None, false) => explain::causes(seen, &output::style()),
+        (Some(rule), false) => explain::cause(rule, seen, &output::style()),
+    })
 }
 
 /// What to explain, and what to read: an argument that is no cause and exists is a source.
@@ -44,7 +49,7 @@ fn find(what: &str, diagnosis: Option<&Diagnosis>) -> Result<&'static Rule, Fail
     match (number, diagnosis) {
         (Some(_), None) => Err(Failure::new(
             format!("failed to explain finding {what}: no source was named"),
-            Some(format!("iowhy explain {what} RECORDING")),
+            Some(format!("`iowhy explain {what} RECORDING`")),
         )),
         (Some(number), Some(diagnosis)) => {
             let found = diagnosis.findings.get(number).and_then(|it| rules::rule_of(it.cause));
@@ -56,13 +61,13 @@ fn find(what: &str, diagnosis: Option<&Diagnosis>) -> Result<&'static Rule, Fail
                 };
                 Failure::new(
                     format!("failed to explain finding {what}: {there}"),
-                    Some("iowhy explain CAUSE SOURCE tells why a cause was not found".to_owned()),
+                    Some("`iowhy explain CAUSE SOURCE` tells why a cause was not found".to_owned()),
                 )
             })
         }
         (None, _) => Err(Failure::new(
             format!("failed to explain {what}: no cause has that name"),
-            Some("iowhy explain lists the causes".to_owned()),
+            Some("`iowhy explain` lists the causes".to_owned()),
         )),
     }
 }

@@ -23,7 +23,7 @@ pub fn run(args: &Export) -> Result<(), Failure> {
     let mut source = sources::open(&args.source.paths, events)?;
     let mut out = writer(args)?;
     match export(&mut source, &args.only.filter(), format.as_mut(), &mut out) {
-        Ok(exported) => tell(&exported, args.output.as_deref()),
+        Ok(exported) => tell(&exported, args),
         Err(Error::Source(error)) => return Err(error),
         // A reader that closes the pipe early is content.
         Err(Error::Write(cause)) if cause.kind() == ErrorKind::BrokenPipe => {}
@@ -46,8 +46,10 @@ fn writer(args: &Export) -> Result<Box<dyn Write>, Failure> {
 }
 
 fn failed(path: Option<&Path>, cause: &std::io::Error) -> Failure {
-    let place = path.map_or("the export".to_owned(), |path| path.display().to_string());
-    Failure::new(format!("failed to write {place}: {cause}"), None)
+    match path {
+        Some(path) => Failure::not_written(path, cause),
+        None => Failure::new(format!("failed to write the export: {cause}"), None),
+    }
 }
 
 /// The format; none for blktrace's, which is many files.
@@ -63,8 +65,11 @@ fn format(args: &Export) -> Option<Box<dyn export::Format>> {
     Some(format)
 }
 
-fn tell(exported: &Exported, path: Option<&Path>) {
-    if let Some(path) = path {
+fn tell(exported: &Exported, args: &Export) {
+    if exported.rows == 0 {
+        let why = why_nothing(exported, args).map_or_else(String::new, |why| format!(": {why}"));
+        output::note(&format!("nothing was exported{why}"));
+    } else if let Some(path) = &args.output {
         output::note(&format!("exported {} to {}", counted(exported.rows, "rows"), path.display()));
     }
     for loss in &exported.left_out.items {
@@ -72,4 +77,20 @@ fn tell(exported: &Exported, path: Option<&Path>) {
         output::note(&format!("{kind}: {}", loss.sentence()));
     }
     exported.notes.iter().for_each(|note| output::note(&format!("note: {note}")));
+}
+
+/// Why an export has no row, where the format's own notes do not tell.
+fn why_nothing(exported: &Exported, args: &Export) -> Option<String> {
+    let Exported { requests, kept_requests, .. } = *exported;
+    let why = match args.format {
+        Format::Csv if !exported.notes.is_empty() => return None,
+        Format::Csv => format!("no row of the table {} is left", args.table.name()),
+        _ if requests == 0 => "there is no request in it".to_owned(),
+        _ if kept_requests == 0 => {
+            format!("{} keeps none of {}", args.only, counted(requests, "requests"))
+        }
+        _ if !exported.notes.is_empty() => return None,
+        _ => format!("none of {} fits the format", counted(kept_requests, "requests")),
+    };
+    Some(why)
 }

@@ -17,7 +17,8 @@ pub fn run(args: &Import) -> Result<(), Failure> {
             // One that is damaged says what of it is, rather than that it can be used as it is.
             Reader::open(&path)?;
             let message = format!("failed to import {}: it is a recording", path.display());
-            return Err(Failure::new(message, Some("use it as it is: iowhy report".to_owned())));
+            let hint = format!("use it as it is: `iowhy report {}`", sources::words(&[path]));
+            return Err(Failure::new(message, Some(hint)));
         }
     };
     let mut source = Opened::Capture(Box::new(sources::import(&inputs, args.events)?));
@@ -46,6 +47,7 @@ pub fn run(args: &Import) -> Result<(), Failure> {
     let (seconds, path) = (environment.duration_ns() as f64 / 1e9, args.output.display());
     let requests = counted(requests, "requests");
     output::note(&format!("imported {requests} of {seconds:.1} s into {path}"));
-    output::note(&format!("show it with: iowhy report {path}"));
+    let source = sources::words(std::slice::from_ref(&args.output));
+    output::note(&format!("show it with: `iowhy report {source}`"));
     Ok(())
 }

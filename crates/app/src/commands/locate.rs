@@ -4,7 +4,8 @@ use crate::args::locate::Locate;
 use crate::failure::Failure;
 use crate::output;
 use iowhy_capture::locate::{Answer, FileExtent, Locator, Use, file_extents};
-use iowhy_core::figures::counted;
+use iowhy_capture::privilege;
+use iowhy_core::figures::{counted, grouped};
 use iowhy_views::escape::escape;
 use serde_json::json;
 use std::io::{BufRead, BufWriter, ErrorKind, Write};
@@ -121,17 +122,21 @@ impl<W: Write> Asked<'_, W> {
     fn tell(&self) {
         for built in self.locator.built() {
             output::note(&format!(
-                "{}: {}, {} extents, {} names, {} KiB, in {:.3} s",
+                "{}: {}, {}, {}, {} KiB, in {:.3} s",
                 built.device.display(),
                 built.by,
-                built.extents,
-                built.names,
-                built.bytes / 1024,
+                counted(built.extents as u64, "extents"),
+                counted(built.names as u64, "names"),
+                grouped(built.bytes as u64 / 1024),
                 self.first.as_secs_f64(),
             ));
             if built.unreadable > 0 {
                 let what = "files or blocks of it could not be read";
                 output::note(&counted(built.unreadable, what));
+                if privilege::missing().iter().any(|it| it.name == "CAP_DAC_READ_SEARCH") {
+                    let hint = "who has CAP_DAC_READ_SEARCH may read all: `sudo iowhy locate ...`";
+                    output::note(&format!("hint: {hint}"));
+                }
             }
         }
         if self.count > 1 {

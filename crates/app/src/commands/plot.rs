@@ -28,13 +28,12 @@ pub fn run(args: &Plot) -> Result<(), Failure> {
         false => plot::svg(&plots, &title).map(String::into_bytes),
     };
     let picture = picture.map_err(|error| {
-        let hint = "does a filter leave everything out? iowhy report shows what there is";
+        let hint = "does a filter leave everything out? `iowhy report` shows what there is";
         let hint = matches!(error, plot::Error::Empty).then(|| hint.to_owned());
         Failure::new(error, hint)
     })?;
-    std::fs::write(&args.output, picture).map_err(|cause| {
-        Failure::new(format!("failed to write {}: {cause}", args.output.display()), None)
-    })?;
+    std::fs::write(&args.output, picture)
+        .map_err(|cause| Failure::not_written(&args.output, &cause))?;
     tell(&plots, args);
     Ok(())
 }

@@ -160,7 +160,7 @@ fn measure(
 ) -> Result<ProbeRow, Failure> {
     let mut command = fio(part, target, args);
     let mut child = command.spawn().map_err(|cause| {
-        let hint = "install fio: apt install fio, dnf install fio".to_owned();
+        let hint = "install fio: `apt install fio`, `dnf install fio`".to_owned();
         Failure::new(format!("failed to start fio: {cause}"), Some(hint))
     })?;
     let deadline = Instant::now() + args.time + GRACE;
@@ -176,7 +176,7 @@ fn measure(
                     true => "it was interrupted".to_owned(),
                     false => "it does not end: requests hang".to_owned(),
                 };
-                let hint = "iowhy stat shows how old the oldest request is".to_owned();
+                let hint = "`iowhy stat` shows how old the oldest request is".to_owned();
                 return Err(failed(target, &cause, Some(hint)));
             }
             Ok(None) => std::thread::sleep(PAUSE),

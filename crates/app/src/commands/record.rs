@@ -3,9 +3,10 @@
 use crate::args::Record;
 use crate::failure::Failure;
 use crate::output;
+use crate::sources;
 use crate::watching::{Sink, Until, Watched, watch};
 use iowhy_capture::live::Options;
-use iowhy_core::figures::counted;
+use iowhy_core::figures::{counted, grouped};
 use iowhy_core::model::{Environment, Names};
 use iowhy_core::recording::{Budget, Writer};
 use iowhy_core::source::Batch;
@@ -107,8 +108,8 @@ fn no_program(program: &Path, places: &[PathBuf]) -> Failure {
     let (cause, hint) = match there {
         Some(place) if place.is_dir() => ("it is a directory", WHAT_STANDS_THERE.to_owned()),
         Some(place) => {
-            let file = place.display();
-            let ways = format!("chmod +x {file}, or name what runs it: -- sh {file}");
+            let file = sources::words(std::slice::from_ref(place));
+            let ways = format!("`chmod +x {file}`, or name what runs it: `-- sh {file}`");
             ("it is a file that cannot be executed", ways)
         }
         None => ("no such program", WHAT_STANDS_THERE.to_owned()),
@@ -143,14 +144,15 @@ fn finish(watched: Watched<Recorder>, directory: &Path) -> Result<(), Failure> {
 
 fn say_what_there_is(requests: u64, environment: &Environment, directory: &Path) {
     let seconds = environment.duration_ns() as f64 / 1e9;
-    let lost = environment.losses.requests();
+    let lost = grouped(environment.losses.requests());
     let path = directory.display();
     let requests = counted(requests, "requests");
     output::note(&format!("recorded {requests} in {seconds:.1} s, {lost} lost, into {path}"));
     for loss in environment.losses.items.iter().filter(|loss| loss.requests) {
         output::note(&format!("lost: {}", loss.sentence()));
     }
-    output::note(&format!("show it with: iowhy report {path}"));
+    let source = sources::words(&[directory.to_owned()]);
+    output::note(&format!("show it with: `iowhy report {source}`"));
 }
 
 /// What is worth saying of the command: that it failed, or that it still runs.

@@ -11,7 +11,8 @@ use std::path::PathBuf;
 
 /// Reads the source and shows it.
 pub fn run(args: &Report) -> Result<(), Failure> {
-    show(&read(&args.source.paths, &args.only)?, &args.show)
+    let source = sources::words(&args.source.paths);
+    show(&read(&args.source.paths, &args.only)?, Some(&source), &args.show)
 }
 
 /// The summary of what `only` keeps of a source.
@@ -31,13 +32,13 @@ pub fn read(paths: &[PathBuf], only: &Only) -> Result<Summary, Failure> {
     Ok(summarizer.finish(&environment, &names))
 }
 
-/// Prints a summary as the user asked for it.
-pub fn show(summary: &Summary, show: &Show) -> Result<(), Failure> {
+/// Prints a summary as the user asked for it; `source` is of what, on a command line.
+pub fn show(summary: &Summary, source: Option<&str>, show: &Show) -> Result<(), Failure> {
     let diagnosis = diagnose(summary);
     let text = if show.json {
         iowhy_views::json::render(summary, &diagnosis)
     } else {
-        iowhy_views::text::render(summary, &diagnosis, &output::style())
+        iowhy_views::text::render(summary, &diagnosis, source, &output::style())
     };
     output::print(&text)
 }

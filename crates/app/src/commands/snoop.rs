@@ -44,6 +44,13 @@ impl Printer {
         }
         read && self.answer.flush()
     }
+
+    /// Ends the answer; says beside it what it had no room for.
+    fn finish(self) -> Result<(), Failure> {
+        self.answer.finish()?;
+        self.lines.legend().iter().for_each(|said| output::note(&format!("note: {said}")));
+        Ok(())
+    }
 }
 
 impl Sink for Printer {
@@ -68,7 +75,7 @@ fn live(args: &Snoop) -> Result<(), Failure> {
     let until = Until { time: args.time, command: None };
     let filter = args.only.filter();
     let watched = watch(&options, &filter, until, |now| Ok(Printer::begin(args, now)))?;
-    watched.sink.answer.finish()?;
+    watched.sink.finish()?;
     output::losses(&watched.environment.losses);
     Ok(())
 }
@@ -78,7 +85,7 @@ fn recorded(args: &Snoop) -> Result<(), Failure> {
     let mut printer = Printer::begin(args, source.environment());
     let filter = args.only.filter();
     sources::read_while(&mut source, &filter, |batch, names, _| Ok(printer.print(batch, names)))?;
-    printer.answer.finish()?;
+    printer.finish()?;
     output::losses(&source.environment().losses);
     Ok(())
 }

@@ -8,12 +8,15 @@ use crate::sources::{self, Found, Opened};
 use crate::watching::{Sink, Until, watch};
 use iowhy_capture::live;
 use iowhy_core::analysis::stages::btt::{Btt, report};
-use iowhy_core::analysis::stages::{Stages, pipeline, text};
-use iowhy_core::formats::blktrace::{Batch, Inputs, Order};
+use iowhy_core::analysis::stages::summary::device_name;
+use iowhy_core::analysis::stages::{Stages, StagesSummary, pipeline};
+use iowhy_core::figures::counted;
+use iowhy_core::formats::blktrace::{Batch, Inputs, Order, Warnings};
 use iowhy_core::formats::replay::{Replay, Replayed};
 use iowhy_core::model::environment::Device;
-use iowhy_core::model::{Environment, Event, Names};
+use iowhy_core::model::{Environment, Event, Losses, Names};
 use iowhy_core::source::{self, Source};
+use iowhy_views::stages;
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fs;
@@ -64,14 +67,14 @@ impl Compatible {
     fn finish(self, args: &Args) -> Result<(), Failure> {
         let Some(mut btt) = self.0 else { return Ok(()) };
         if let Some(Err((path, cause))) = btt.files.as_mut().map(|files| files.finish()) {
-            return Err(not_written(&path, &cause));
+            return Err(Failure::not_written(&path, &cause));
         }
         for (count, what) in [
             (btt.dropped, "queued bios that never completed were given up"),
             (btt.lumped, "events are of more devices than are told apart, and were left out"),
         ] {
             if count > 0 {
-                output::note(&format!("lost: {count} {what}"));
+                output::note(&format!("lost: {}", counted(count, what)));
             }
         }
         if args.btt_compat { btt_report(&mut btt, args) } else { Ok(()) }
@@ -93,28 +96,29 @@ fn btt_report(btt: &mut Btt, args: &Args) -> Result<(), Failure> {
         path.push(ending);
         if !content.is_empty() {
             let path = Path::new(&path);
-            fs::write(path, content).map_err(|cause| not_written(path, &cause))?;
+            fs::write(path, content).map_err(|cause| Failure::not_written(path, &cause))?;
         }
     }
     Ok(())
 }
 
-fn not_written(path: &Path, cause: &std::io::Error) -> Failure {
-    Failure::new(format!("failed to write {}: {cause}", path.display()), None)
+/// Prints iowhy's own figures, with what must be known before them.
+fn print(
+    args: &Args,
+    stages: &StagesSummary,
+    notes: &[String],
+    losses: &Losses,
+) -> Result<(), Failure> {
+    output::print(&match args.json {
+        true => stages::json(stages, notes, losses),
+        false => stages::render(stages, notes, &output::style()),
+    })
 }
 
-/// Prints iowhy's own figures, after what must be known before them.
-fn print(stages: &Stages, name: text::Naming<'_>, notes: &[String]) -> Result<(), Failure> {
-    let mut answer = Answer::begin();
-    for note in notes {
-        answer.write(output::escaped(note).as_bytes());
-        answer.write(b"\n");
-    }
-    let mut figures = Vec::new();
-    // Writing to memory cannot fail.
-    let _ = text::write(stages, name, &mut figures);
-    answer.write(&figures);
-    answer.finish()
+/// The same of a capture: what it lost is among the notes.
+fn print_capture(args: &Args, stages: &Stages, warnings: &Warnings) -> Result<(), Failure> {
+    let figures = stages.summary(&device_name, true);
+    print(args, &figures, &output::sentences(warnings), &Losses::default())
 }
 
 fn capture(args: &Args, mut inputs: Inputs) -> Result<(), Failure> {
@@ -125,7 +129,7 @@ fn capture(args: &Args, mut inputs: Inputs) -> Result<(), Failure> {
         if stages.devices().is_empty() {
             sources::no_capture(&warnings)?;
         }
-        return print(&stages, &text::name, &output::sentences(&warnings));
+        return print_capture(args, &stages, &warnings);
     }
     let order = if args.btt_compat { Order::Blkparse } else { Order::Time };
     let mut stages = Stages::default();
@@ -147,7 +151,7 @@ fn capture(args: &Args, mut inputs: Inputs) -> Result<(), Failure> {
         return Ok(());
     }
     stages.finish();
-    print(&stages, &text::name, &output::sentences(capture.warnings()))
+    print_capture(args, &stages, capture.warnings())
 }
 
 /// The records of these devices, or of all where none is named; names of processes are of no device.
@@ -228,7 +232,7 @@ impl Rows {
         let name = |number: u32| {
             let same = |device: &&Device| device.number() == number;
             let device = environment.devices.iter().find(same);
-            device.map_or_else(|| text::name(number), |device| device.name.clone())
+            device.map_or_else(|| device_name(number), |device| device.name.clone())
         };
         notes.extend(output::loss_sentences(&environment.losses));
         if !args.only.is_everything() {
@@ -237,10 +241,11 @@ impl Rows {
         if self.replay.is_empty() {
             notes.push("from requests: bios, plugs and unplugs are only in single events".into());
             self.requests.finish();
-            return print(&self.requests, &name, &notes);
+            let figures = self.requests.summary(&name, false);
+            return print(args, &figures, &notes, &environment.losses);
         }
         self.events.finish();
-        print(&self.events, &name, &notes)
+        print(args, &self.events.summary(&name, true), &notes, &environment.losses)
     }
 }
 

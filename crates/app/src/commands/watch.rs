@@ -23,5 +23,5 @@ pub fn run(args: &Watch, show: &Show) -> Result<(), Failure> {
         .map_err(|failure| super::unprivileged::instead(failure, args.time, show.json))?;
     let environment = Environment { filter: args.only.to_string(), ..watched.environment };
     let summary = watched.sink.finish(&environment, &watched.names);
-    super::report::show(&summary, show)
+    super::report::show(&summary, None, show)
 }

@@ -3,6 +3,8 @@
 
 mod diff;
 mod evidence;
+mod explain;
+mod export;
 
 use serde_json::Value;
 use std::ffi::OsStr;

@@ -1,7 +1,8 @@
 //! What can go wrong when a block is looked for.
 
-use std::io;
-use std::path::PathBuf;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 /// Why a device or a file cannot be looked at.
 #[derive(Debug, thiserror::Error)]
@@ -45,12 +46,54 @@ impl Error {
     /// What the user can do about it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            _ if self.is_privilege() => Some("reading a device needs root: sudo iowhy locate ..."),
+            Error::Read { path, cause } if self.is_privilege() => {
+                Some(privilege(is_device(path), cause.raw_os_error()))
+            }
             Error::NoDevice { .. } => Some("name a device (/dev/sda) or a file-system image"),
             Error::Read { cause, .. } if cause.kind() == io::ErrorKind::NotFound => {
                 Some("name a device (/dev/sda), a file-system image, or a file")
             }
             Error::Read { .. } | Error::NoExtents { .. } => None,
         }
+    }
+}
+
+fn is_device(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|about| about.file_type().is_block_device())
+}
+
+/// Which privilege is missing, by the system's error number. Whoever may read a device by its mode and
+/// is refused with EPERM sits in a container that was not given it.
+fn privilege(is_device: bool, number: Option<i32>) -> &'static str {
+    match (is_device, number == Some(libc::EPERM)) {
+        (true, true) => {
+            "no root of this container may read the device: run iowhy on the host, or give the \
+             container the device (`docker run --device ...`)"
+        }
+        (true, false) => {
+            "root may read a device, its group (mostly disk) too, and whoever has \
+             CAP_DAC_READ_SEARCH: `sudo iowhy locate ...`"
+        }
+        (false, _) => {
+            "root may read every file, and whoever has CAP_DAC_READ_SEARCH: `sudo iowhy locate ...`"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_names_the_privilege() {
+        for number in [libc::EACCES, libc::EPERM] {
+            let error = Error::read("/nowhere/file")(io::Error::from_raw_os_error(number));
+            assert!(error.is_privilege());
+            assert!(error.hint().unwrap().contains("CAP_DAC_READ_SEARCH"), "{error}");
+        }
+        assert!(privilege(true, Some(libc::EACCES)).contains("disk"));
+        assert!(privilege(true, Some(libc::EPERM)).contains("--device"));
+        let gone = Error::read("/nowhere/file")(io::Error::from_raw_os_error(libc::ENOENT));
+        assert!(!gone.is_privilege() && gone.hint().unwrap().contains("/dev/sda"));
     }
 }

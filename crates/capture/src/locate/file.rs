@@ -7,6 +7,7 @@ use super::{Error, device, walk};
 use crate::host::mounts::Mounts;
 use crate::host::read_number;
 use std::fs::File;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -44,7 +45,10 @@ pub struct FileExtents {
 pub fn file_extents(path: &Path) -> Result<FileExtents, Error> {
     let file = File::open(path).map_err(Error::read(path))?;
     let about = file.metadata().map_err(Error::read(path))?;
-    let mapped = walk::extents(&file).map_err(|cause| no_extents(path, cause.to_string()))?;
+    let mapped = walk::extents(&file).map_err(|cause| match cause.kind() {
+        io::ErrorKind::PermissionDenied => Error::read(path)(cause),
+        _ => no_extents(path, cause.to_string()),
+    })?;
     let number = (rustix::fs::major(about.dev()), rustix::fs::minor(about.dev()));
     let mounts = Mounts::read();
     let real = std::fs::canonicalize(path).map_err(Error::read(path))?;

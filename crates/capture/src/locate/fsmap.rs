@@ -35,7 +35,7 @@ impl FsMap {
         let output = command.output().map_err(|cause| format!("xfs_io cannot be run: {cause}"))?;
         let said = String::from_utf8_lossy(&output.stderr);
         if !output.status.success() || !said.trim().is_empty() {
-            return Err(format!("xfs_io: {}", said.trim()));
+            return Err(refusal(said.trim()));
         }
         Ok(FsMap::parse(&String::from_utf8_lossy(&output.stdout), number))
     }
@@ -52,6 +52,12 @@ impl FsMap {
         let index = self.0.partition_point(|(start, ..)| *start <= sector).checked_sub(1)?;
         self.0.get(index).filter(|(_, end, _)| sector < *end).map(|(.., owner)| *owner)
     }
+}
+
+/// What xfs_io said, and which privilege it asks for where it was refused.
+fn refusal(said: &str) -> String {
+    let needed = if said.contains("Operation not permitted") { " (needs CAP_SYS_ADMIN)" } else { "" };
+    format!("xfs_io: {said}{needed}")
 }
 
 /// `5: 7:4 [8..15]: inode 131 data 8..15 8`, where it is of `device`.
@@ -92,6 +98,12 @@ fn owner_of(text: &str) -> Owner {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refusal_names_the_privilege() {
+        assert!(refusal("fsmap: Operation not permitted").ends_with("(needs CAP_SYS_ADMIN)"));
+        assert_eq!(refusal("/mnt: not an XFS"), "xfs_io: /mnt: not an XFS");
+    }
 
     #[test]
     fn the_words_of_xfs_io_are_understood() {

@@ -4,6 +4,7 @@
 //! What does not belong here: drawing.
 
 use super::axes::Direction;
+use super::latency::Latencies;
 use super::life::{Life, Stand};
 use crate::model::{Environment, Name, Names, Request};
 use crate::source::Batch;
@@ -79,13 +80,15 @@ pub struct Points {
 }
 
 /// What is drawn of one device.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct DevicePlots {
     name: Name,
     /// The device's name.
     pub device: String,
     /// Requests by latency bin, by direction.
     pub histogram: [Vec<u64>; 2],
+    /// How long they took, by direction: percentiles are those of other views.
+    pub latencies: [Latencies; 2],
     /// Columns of time, [`Plots::column_ns`] wide each.
     pub columns: Vec<Column>,
     /// Where reads and writes lie.
@@ -108,7 +111,7 @@ impl DevicePlots {
 }
 
 /// What is drawn.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Plots {
     /// When the first column begins, CLOCK_MONOTONIC nanoseconds.
     pub start_ns: u64,
@@ -128,19 +131,6 @@ pub struct Plots {
 /// Where a latency bin begins, nanoseconds.
 pub fn bin_from_ns(bin: usize) -> f64 {
     (bin as f64 / PER_OCTAVE as f64).exp2()
-}
-
-/// The latency that a share of the requests stayed below, nanoseconds: the upper end of its bin;
-/// none without requests.
-pub fn percentile_ns(histogram: &[u64], share: f64) -> Option<f64> {
-    let all: u64 = histogram.iter().sum();
-    let wanted = (all as f64 * share).ceil().max(1.0) as u64;
-    let mut sum = 0;
-    let reached = histogram.iter().position(|count| {
-        sum += count;
-        sum >= wanted
-    });
-    reached.filter(|_| all > 0).map(|bin| bin_from_ns(bin + 1))
 }
 
 fn bin_of(nanoseconds: u64) -> usize {
@@ -191,6 +181,7 @@ impl Plots {
         let bin = bin_of(whole);
         let device = &mut self.devices[device];
         device.histogram[direction][bin] += 1;
+        device.latencies[direction].record(whole);
         if device.columns.len() <= column {
             device.columns.resize(column + 1, Column::default());
         }
@@ -206,6 +197,7 @@ impl Plots {
             name,
             device: names.get(name).to_owned(),
             histogram: [vec![0; BINS], vec![0; BINS]],
+            latencies: Default::default(),
             columns: Vec::new(),
             offsets: [Points::default(), Points::default()],
         });

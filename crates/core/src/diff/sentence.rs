@@ -6,6 +6,7 @@ use super::load::{Alike, PairLoad};
 use super::times::{Group, Kind, Part};
 use super::{Compared, Verdict};
 use crate::diagnosis::words;
+use crate::model::WaitClass;
 
 /// Differences of the environment that it names.
 const NAMED: usize = 2;
@@ -127,11 +128,11 @@ fn moved(loads: &[PairLoad], times: &[Group], environment: &[Difference]) -> Str
     text
 }
 
-/// `in I2D (scheduler)`, or `of waits for the cgroup's limit`.
+/// `in I2D`, or `of waits (cgroup limit)`.
 fn place(part: &Part) -> String {
     match part.kind {
         Kind::Stage => format!("in {}", part.what.to_uppercase()),
-        Kind::Wait => format!("of {} waits", part.what),
+        Kind::Wait => format!("of waits ({})", WaitClass::phrase_of(part.what)),
     }
 }
 

@@ -176,7 +176,7 @@ fn waits_before_the_queue_lead_where_requests_do_not_differ() {
     let found = compared(&a, &b, &[]);
     assert_eq!(found.verdict, Verdict::Moved, "{found:#?}");
     assert!(
-        found.sentence.contains("20.5 ms more of cgroup_throttle waits for each request in B"),
+        found.sentence.contains("20.5 ms more of waits (cgroup limit) for each request in B"),
         "{}",
         found.sentence
     );

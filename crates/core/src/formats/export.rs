@@ -23,6 +23,9 @@ pub enum Error<E> {
 pub struct Exported {
     /// Rows that are in the export.
     pub rows: u64,
+    /// Requests of the source, and those of them that the filter keeps.
+    pub requests: u64,
+    pub kept_requests: u64,
     /// Rows, or details of them, that the format has no place for.
     pub left_out: Losses,
     /// What whoever uses the export should know, a sentence each.
@@ -63,11 +66,14 @@ pub fn export<S: Source>(
 ) -> Result<Exported, Error<S::Error>> {
     let mut names = Names::new();
     let mut batch = Batch::default();
+    let (mut requests, mut kept_requests) = (0, 0);
     format.begin(source.environment(), out).map_err(Error::Write)?;
     loop {
         batch.clear();
         let progress = source.fill(&mut batch, &mut names).map_err(Error::Source)?;
+        requests += batch.requests.len() as u64;
         batch.retain(filter, &names);
+        kept_requests += batch.requests.len() as u64;
         format.take(&batch, &names, out).map_err(Error::Write)?;
         if progress == Progress::Done {
             break;
@@ -75,5 +81,5 @@ pub fn export<S: Source>(
     }
     let exported = format.finish(&names, out).map_err(Error::Write)?;
     out.flush().map_err(Error::Write)?;
-    Ok(exported)
+    Ok(Exported { requests, kept_requests, ..exported })
 }

@@ -16,7 +16,7 @@ macro_rules! words {
             /// Every value, in the order of its definition.
             pub const ALL: &'static [$name] = &[$( $name::$variant ),+];
 
-            /// The word that stands for it in recordings, JSON and on screens.
+            /// The word that stands for it in recordings and JSON.
             pub const fn word(self) -> &'static str {
                 match self { $( $name::$variant => $word ),+ }
             }
@@ -107,6 +107,16 @@ words! {
     }
 }
 
+impl Origin {
+    /// What it is called on screens and in sentences.
+    pub const fn phrase(self) -> &'static str {
+        match self {
+            Origin::PageFault => "page fault",
+            other => other.word(),
+        }
+    }
+}
+
 words! {
     /// How a request stands at the end of the watch.
     pub enum Status {
@@ -118,5 +128,16 @@ words! {
         InFlight = "in_flight",
         /// It was already under way when the watch began: its times are lower bounds.
         BegunBefore = "begun_before",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn phrases_are_words() {
+        let plain = |text: &str| text.chars().all(|char| char.is_ascii_lowercase() || char == ' ');
+        assert!(Origin::ALL.iter().all(|origin| plain(origin.phrase())));
     }
 }

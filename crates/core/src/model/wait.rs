@@ -46,6 +46,33 @@ words! {
     }
 }
 
+impl WaitClass {
+    /// What it is called on screens and in sentences.
+    pub const fn phrase(self) -> &'static str {
+        match self {
+            WaitClass::Queue => "block layer's queue",
+            WaitClass::CgroupThrottle => "cgroup limit",
+            WaitClass::DirtyThrottle => "dirty page limit",
+            WaitClass::Wbt => "writeback throttling",
+            WaitClass::Tag => "free tag",
+            WaitClass::JournalCommit => "journal commit",
+            WaitClass::JournalSpace => "journal space",
+            WaitClass::PageLock => "page lock",
+            WaitClass::PageRead => "page read",
+            WaitClass::PageFault => "page fault",
+            WaitClass::FsLock => "file system lock",
+            WaitClass::Reclaim => "memory reclaim",
+            WaitClass::RunQueue => "CPU, once awake",
+            other => other.word(),
+        }
+    }
+
+    /// The phrase for a word; a word that is no class stays.
+    pub fn phrase_of(word: &str) -> &str {
+        WaitClass::from_word(word).map_or(word, |class| class.phrase())
+    }
+}
+
 table! {
     /// One row for each interval in which a thread was off CPU because of storage.
     pub struct Wait in "waits" {
@@ -134,5 +161,17 @@ impl Wait {
             (self.queue_ns, WaitClass::Queue),
         ];
         parts.into_iter().max_by_key(|(time, _)| *time).map_or(self.class, |(_, class)| class)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn phrases_are_words() {
+        assert!(WaitClass::ALL.iter().all(|class| !class.phrase().contains('_')));
+        assert_eq!(WaitClass::phrase_of("page_fault"), "page fault");
+        assert_eq!(WaitClass::phrase_of("q2c"), "q2c");
     }
 }

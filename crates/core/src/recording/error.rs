@@ -1,6 +1,7 @@
 //! What can go wrong with a recording, with the file it happened to and what to do about it.
 
 use crate::model::environment::FORMAT;
+use crate::place;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -89,8 +90,11 @@ impl Error {
     /// What the user can do about it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Error::NotEmpty { .. } => Some("name a directory that does not exist yet, or empty it"),
-            Error::Create { source, .. } => create_hint(source.kind()),
+            Error::NotEmpty { path } => {
+                let empty = Some("name a directory that does not exist yet, or empty it");
+                place::of_kernel(path).or(empty)
+            }
+            Error::Create { path, source } => place::hint(path, source),
             Error::Write { cause, .. } if cause.is_full() => {
                 Some("free some space, or record to another disk; what was written before is whole")
             }
@@ -128,22 +132,6 @@ impl Error {
 
     pub(super) fn read(path: &Path, source: io::Error) -> Error {
         Error::Read { path: path.to_owned(), source }
-    }
-}
-
-fn create_hint(kind: io::ErrorKind) -> Option<&'static str> {
-    match kind {
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-            Some("name a directory that you may write to")
-        }
-        io::ErrorKind::NotFound => Some("make the directory that it should stand in first"),
-        io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
-            Some("a file is in the way: name another directory")
-        }
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            Some("free some space, or record to another disk")
-        }
-        _ => None,
     }
 }
 

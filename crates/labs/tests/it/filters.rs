@@ -110,7 +110,7 @@ fn in_stages(recording: &Path, arguments: &[String]) -> Result<u64> {
 /// In the first table, that of all devices.
 fn samples(stages: &str, stage: &str) -> u64 {
     let row = stages.lines().find(|line| line.split_whitespace().next() == Some(stage));
-    let count = row.and_then(|row| row.split_whitespace().nth(1)?.parse().ok());
+    let count = row.and_then(|row| row.split_whitespace().nth(1)?.replace(',', "").parse().ok());
     count.unwrap_or_default()
 }
 

@@ -5,23 +5,29 @@ use crate::human;
 use crate::json;
 use crate::style::{Paint, Style};
 use iowhy_core::model::{Names, Request, RequestPart, Status};
+use std::collections::BTreeSet;
 
 /// Columns from which on the first sector is shown too: below, its file says more.
 pub const ROOMY: usize = 100;
 
+/// Reasons that are told in full at the end; there are not more unless a recording was made up.
+const MOST_REASONS: usize = 16;
+
 /// What a line has, and how wide it is.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Lines {
     style: Style,
     /// Whether the time before the driver has a column of its own.
     queued: bool,
     start_ns: u64,
+    /// Why files are not known, as far as there was no room to say it.
+    cut: BTreeSet<String>,
 }
 
 impl Lines {
     /// Lines of a watch that began at `start_ns`; with `queued`, also the time before the driver.
     pub fn new(style: Style, queued: bool, start_ns: u64) -> Lines {
-        Lines { style, queued, start_ns }
+        Lines { style, queued, start_ns, cut: BTreeSet::new() }
     }
 
     /// The column of biosnoop that there is no room for.
@@ -35,12 +41,12 @@ impl Lines {
     pub fn heading(&self) -> String {
         let words =
             ["TIME(s)", "COMM", "PID", "DISK", "T", "SECTOR", "BYTES", "QUE(ms)", "LAT(ms)"];
-        let line = self.line_of(&words.map(str::to_owned), "FILE");
-        format!("{}\n", self.style.paint(line.trim_end(), Paint::Heading))
+        let line = self.columns(&words.map(str::to_owned)) + "FILE";
+        format!("{}\n", self.style.paint(&line, Paint::Heading))
     }
 
     /// One request.
-    pub fn line(&self, request: &Request, parts: &[RequestPart], names: &Names) -> String {
+    pub fn line(&mut self, request: &Request, parts: &[RequestPart], names: &Names) -> String {
         let text = |name| escape(names.get(name), &self.style).into_owned();
         let time = |ns: Option<u64>| ns.map_or("-".to_owned(), |ns| human::milliseconds(ns as f64));
         let ended_ns = request.start_ns.saturating_add(request.q2c_ns.unwrap_or(0));
@@ -61,28 +67,56 @@ impl Lines {
             time(queued),
             latency,
         ];
-        format!("{}\n", self.line_of(&cells, &self.file(request, parts, names)).trim_end())
+        let line = self.columns(&cells);
+        let room = self.style.columns().saturating_sub(width(&line)).max(12);
+        let line = line + &self.file(request, parts, names, room);
+        format!("{}\n", line.trim_end())
     }
 
-    /// The file, how many more there are, and what went wrong.
-    fn file(&self, request: &Request, parts: &[RequestPart], names: &Names) -> String {
+    /// What lines had no room to say of files that are not known.
+    pub fn legend(&self) -> Option<String> {
+        let reasons: Vec<String> = self.cut.iter().map(|reason| format!("({reason})")).collect();
+        (!reasons.is_empty()).then(|| format!("in full: {}", reasons.join(", ")))
+    }
+
+    /// The file, how many more there are, and what went wrong, in `room` columns.
+    fn file(
+        &mut self,
+        request: &Request,
+        parts: &[RequestPart],
+        names: &Names,
+        room: usize,
+    ) -> String {
+        let before = request.error.map_or_else(String::new, |error| format!("error {error} "));
+        let after = match parts.len().saturating_sub(1) {
+            0 => String::new(),
+            more => format!(" +{}", human::count(more as u64)),
+        };
+        let room = room.saturating_sub(width(&before) + width(&after));
         let first = parts.iter().find_map(|part| part.file);
         let reason = parts.iter().find_map(|part| part.file_reason);
-        let mut file = match (first, reason) {
-            (Some(file), _) => escape(names.get(file), &self.style).into_owned(),
-            (None, Some(reason)) => format!("({})", escape(names.get(reason), &self.style)),
+        let file = match (first, reason) {
+            (Some(file), _) => fit(&escape(names.get(file), &self.style), room, &self.style),
+            (None, Some(reason)) => self.reason(names.get(reason), room),
             (None, None) => "-".to_owned(),
         };
-        if parts.len() > 1 {
-            file.push_str(&format!(" +{}", parts.len() - 1));
-        }
-        if let Some(error) = request.error {
-            file = format!("error {error} {file}");
-        }
-        file
+        format!("{before}{file}{after}")
     }
 
-    fn line_of(&self, cells: &[String; 9], file: &str) -> String {
+    /// Why there is no file. Of a reason that is too long its beginning stands there, and the legend
+    /// has the whole.
+    fn reason(&mut self, reason: &str, room: usize) -> String {
+        let reason = escape(reason, &self.style).into_owned();
+        let text = format!("({reason})");
+        let shown = cut(&text, room, &self.style);
+        if shown != text && self.cut.len() < MOST_REASONS {
+            self.cut.insert(reason);
+        }
+        shown
+    }
+
+    /// All columns but the file's.
+    fn columns(&self, cells: &[String; 9]) -> String {
         let roomy = self.style.columns() >= ROOMY;
         // The width of each column; numbers stand on its right side.
         let columns: [(usize, bool, bool); 9] = [
@@ -103,8 +137,6 @@ impl Lines {
             let (before, after) = if right { (pad.as_str(), "") } else { ("", pad.as_str()) };
             line.extend([before, &cell, after, " "]);
         }
-        let room = self.style.columns().saturating_sub(width(&line)).max(12);
-        line.push_str(&fit(file, room, &self.style));
         line
     }
 }

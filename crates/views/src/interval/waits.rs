@@ -6,9 +6,9 @@ use crate::human;
 use crate::style::{Paint, Style};
 use crate::table::{Align, Column, Definition, Room, number};
 use crate::text::Screen;
-use crate::text::wait_class;
 use crate::text::waits::{self, Whole};
 use iowhy_core::analysis::waits::groups::{Blocked, BlockedGroup};
+use iowhy_core::model::WaitClass;
 
 /// `iowhy waits`.
 pub const BLOCKED: View<Blocked> =
@@ -55,7 +55,7 @@ const CLASS: Column<BlockedGroup> = Column {
     room: Room::Rank(0),
     sentence: "what they waited for (see docs/waits.md)",
     legend: "",
-    value: |row, _| wait_class(row.class).to_owned().into(),
+    value: |row, _| WaitClass::phrase_of(row.class).to_owned().into(),
 };
 
 const MEAN: Column<BlockedGroup> =

@@ -7,7 +7,8 @@ use super::axes::{self, Axis};
 use super::look::{self, COLOURS, EDGE, INK, LEFT, NAMES, PALE_INK};
 use super::{Area, Drawn};
 use crate::human;
-use iowhy_core::analysis::plots::{DevicePlots, Plots, bin_from_ns, percentile_ns};
+use iowhy_core::analysis::Latencies;
+use iowhy_core::analysis::plots::{DevicePlots, Plots, bin_from_ns};
 use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
 use plotters::prelude::*;
 
@@ -73,12 +74,12 @@ pub(super) fn histogram<DB: DrawingBackend>(
 }
 
 fn percentiles(device: &DevicePlots) -> Vec<(RGBColor, String)> {
-    let entry = |((counts, colour), name): ((&Vec<u64>, RGBColor), &str)| {
-        let [p50, p99] = [0.5, 0.99].map(|share| percentile_ns(counts, share));
-        let (p50, p99) = (look::short_time(p50?), look::short_time(p99?));
+    let entry = |((latencies, colour), name): ((&Latencies, RGBColor), &str)| {
+        let time = |share| latencies.quantile_ns(share).map(|ns| look::short_time(ns as f64));
+        let (p50, p99) = (time(0.5)?, time(0.99)?);
         Some((colour, format!("{name}: p50 {p50}, p99 {p99}")))
     };
-    device.histogram.iter().zip(COLOURS).zip(NAMES).filter_map(entry).collect()
+    device.latencies.iter().zip(COLOURS).zip(NAMES).filter_map(entry).collect()
 }
 
 /// Latencies over time: the darker, the more requests.

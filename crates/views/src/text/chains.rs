@@ -3,13 +3,13 @@
 
 use super::Screen;
 use super::header::{header, losses};
-use super::waits::class;
 use crate::escape::escape;
 use crate::human::{self, plural};
 use crate::style::{Paint, Style};
 use crate::table::{Align, Column, Definition, Room, number};
 use iowhy_core::analysis::Summary;
 use iowhy_core::analysis::summary::{ChainRow, Chains, Step};
+use iowhy_core::model::WaitClass;
 
 /// Functions shown of a stack.
 const MOST_FUNCTIONS: usize = 12;
@@ -94,7 +94,7 @@ fn waited_for(before: &Step, step: &Step, style: &Style) -> String {
 
 /// `fsync, /data/snap on sda`.
 fn end(row: &ChainRow, style: &Style) -> String {
-    let mut text = class(row.class).to_owned();
+    let mut text = WaitClass::phrase_of(row.class).to_owned();
     if let Some((file, _)) = row.files.first() {
         text.push_str(&format!(", {}", escape(file, style)));
     }
@@ -109,24 +109,22 @@ pub(super) fn section(summary: &Summary, screen: &mut Screen<'_>) {
     let Some(chains) = &summary.chains else { return };
     let rows: Vec<ChainRow> = chains.rows.iter().take(screen.style.rows).cloned().collect();
     screen.table(&CHAINS, &rows);
-    let text = whole(chains, &rows, screen.style);
+    let text = whole(chains, &rows, screen);
     screen.prose(&text, 2, Paint::Faint);
 }
 
-fn whole(chains: &Chains, shown: &[ChainRow], style: &Style) -> String {
-    let mut text = format!(
-        "{}, {} that WAITS does not have",
-        plural(chains.threads, "thread"),
-        human::time(chains.time_ns as f64, style)
-    );
+fn whole(chains: &Chains, shown: &[ChainRow], screen: &Screen<'_>) -> String {
     let hidden = chains.rows.len() - shown.len();
-    if hidden > 0 || chains.further_ns > 0 {
-        let more = plural(hidden as u64, "more chain");
-        text.push_str(&format!("; {more} and all stacks: iowhy chains"));
-    } else {
-        text.push_str("; with stacks: iowhy chains");
-    }
-    text
+    let more = match hidden > 0 || chains.further_ns > 0 {
+        true => format!("{} and all stacks", plural(hidden as u64, "more chain")),
+        false => "with stacks".to_owned(),
+    };
+    format!(
+        "{}, {} that WAITS does not have; {more}: {}",
+        plural(chains.threads, "thread"),
+        human::time(chains.time_ns as f64, screen.style),
+        screen.command("iowhy chains"),
+    )
 }
 
 /// All chains, with stacks.

@@ -118,6 +118,7 @@ pub(super) fn notes(summary: &Summary, screen: &mut Screen) {
         let requeues: u64 = device.directions.0.iter().map(|it| it.requeues).sum();
         if requeues > 0 {
             let name = escape(&device.device, &style);
+            let requeues = human::count(requeues);
             let text = format!("- {name}: requests that the driver gave back: {requeues}");
             screen.prose(&text, 0, Paint::Faint);
         }

@@ -17,8 +17,11 @@ mod usage;
 pub(crate) mod waits;
 mod why;
 
+use crate::escape::escape;
+use crate::fold;
 use crate::style::{Paint, Style};
-use crate::table::{Definition, Drawn, draw_together, wrap};
+use crate::table::{Definition, Drawn, draw_together};
+use iowhy_core::command::of_source;
 use iowhy_core::analysis::Summary;
 use iowhy_core::diagnosis::Diagnosis;
 
@@ -33,12 +36,17 @@ pub(crate) use stages::stage_place;
 pub use stages::{STAGES, StageRow};
 pub use usage::{CONTAINERS, FILES, ORIGINS, PROCESSES, UsageRow};
 pub use waits::WAITS;
-pub(crate) use waits::class as wait_class;
 pub(crate) use why::{figure, readable, share, weight};
 
-/// The first screen, in lines that end with a newline.
-pub fn render(summary: &Summary, diagnosis: &Diagnosis, style: &Style) -> String {
-    let mut screen = Screen::new(style);
+/// The first screen, in lines that end with a newline. `source` is what it shows as a command line
+/// names it; nothing of a live watch.
+pub fn render(
+    summary: &Summary,
+    diagnosis: &Diagnosis,
+    source: Option<&str>,
+    style: &Style,
+) -> String {
+    let mut screen = Screen { source, ..Screen::new(style) };
     header::header(summary, &mut screen);
     header::notes(summary, &mut screen);
     why::section(diagnosis, summary, &mut screen);
@@ -59,6 +67,8 @@ pub fn render(summary: &Summary, diagnosis: &Diagnosis, style: &Style) -> String
 #[derive(Debug)]
 pub struct Screen<'a> {
     pub(crate) style: &'a Style,
+    /// What it shows, as a command line names it; nothing of a live watch.
+    source: Option<&'a str>,
     pub(crate) text: String,
     explained: Vec<(&'static str, &'static str)>,
     left_out: Vec<&'static str>,
@@ -66,7 +76,14 @@ pub struct Screen<'a> {
 
 impl Screen<'_> {
     pub(crate) fn new(style: &Style) -> Screen<'_> {
-        Screen { style, text: String::new(), explained: Vec::new(), left_out: Vec::new() }
+        let (explained, left_out) = (Vec::new(), Vec::new());
+        Screen { style, source: None, text: String::new(), explained, left_out }
+    }
+
+    /// A command that shows more, as it stands in a sentence: of the same source as the screen.
+    pub(crate) fn command(&self, command: &str) -> String {
+        let asked = self.source.map(|source| of_source(command, source));
+        format!("`{}`", escape(asked.as_deref().unwrap_or(command), self.style))
     }
 
     pub(crate) fn line(&mut self, line: &str) {
@@ -81,10 +98,11 @@ impl Screen<'_> {
         }
     }
 
-    /// Text that begins after `indent` spaces and goes on after two more.
+    /// Text that begins after `indent` spaces and goes on after two more. Only a command in it may stick
+    /// out.
     pub(crate) fn prose(&mut self, text: &str, indent: usize, paint: Paint) {
         let columns = self.style.columns() - indent - 2;
-        for (index, line) in wrap(text, columns).iter().enumerate() {
+        for (index, line) in fold::prose(text, columns).iter().enumerate() {
             let before = " ".repeat(if index == 0 { indent } else { indent + 2 });
             let painted = self.style.paint(line, paint);
             self.line(&format!("{before}{painted}"));

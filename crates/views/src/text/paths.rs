@@ -68,7 +68,7 @@ fn path(row: &CodePathRow, style: &Style) -> String {
         true => "(functions not known)".to_owned(),
         false => functions.join(" < "),
     };
-    format!("{}{}: {functions}", row.origin.word(), process.unwrap_or_default())
+    format!("{}{}: {functions}", row.origin.phrase(), process.unwrap_or_default())
 }
 
 fn escape_name(name: &str, style: &Style) -> String {

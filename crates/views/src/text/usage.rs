@@ -177,7 +177,7 @@ pub(super) fn sections(summary: &Summary, screen: &mut Screen) {
     let files = rows(&summary.files, &style, |row| (file_name(row, &style), row.sequential_share));
     let origins = match are_origins_unknown(summary) {
         true => Vec::new(),
-        false => rows(&summary.origins, &style, |row| (row.origin.word().to_owned(), None)),
+        false => rows(&summary.origins, &style, |row| (row.origin.phrase().to_owned(), None)),
     };
     screen.tables(&[
         (&PROCESSES, &processes),

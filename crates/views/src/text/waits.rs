@@ -8,6 +8,7 @@ use crate::table::{Align, Column, Definition, Room, number};
 use iowhy_core::analysis::Summary;
 use iowhy_core::analysis::summary::{ClassRow, Waiter};
 use iowhy_core::analysis::waits::groups::BlockedGroup;
+use iowhy_core::model::WaitClass;
 
 /// Classes with a smaller share of the time than this have no row.
 const LEAST_SHARE: f64 = 0.001;
@@ -116,7 +117,7 @@ pub const WAITS: Definition<ClassRow> = Definition {
             legend: "",
             value: |row, style| match &row.behind {
                 Some(process) => format!("queue, behind {}", escape(process, style)).into(),
-                None => class(row.class).to_owned().into(),
+                None => WaitClass::phrase_of(row.class).to_owned().into(),
             },
         },
         time(),
@@ -134,27 +135,6 @@ pub const WAITS: Definition<ClassRow> = Definition {
         },
     ],
 };
-
-/// What a class is called on a screen.
-pub(crate) fn class(word: &str) -> &str {
-    match word {
-        "queue" => "block layer's queue",
-        "cgroup_throttle" => "cgroup limit",
-        "dirty_throttle" => "dirty page limit",
-        "wbt" => "writeback throttling",
-        "iocost" => "iocost",
-        "tag" => "free tag",
-        "journal_commit" => "journal commit",
-        "journal_space" => "journal space",
-        "page_lock" => "page lock",
-        "page_read" => "page read",
-        "page_fault" => "page fault",
-        "fs_lock" => "file system lock",
-        "reclaim" => "memory reclaim",
-        "run_queue" => "CPU, once awake",
-        other => other,
-    }
-}
 
 fn most(waiters: &[Waiter], style: &Style) -> String {
     let one = |waiter: &Waiter| {

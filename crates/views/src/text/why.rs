@@ -4,6 +4,7 @@
 
 use super::Screen;
 use crate::escape::escape;
+use crate::fold::prose;
 use crate::human::{self, plural};
 use crate::style::{Paint, Style};
 use iowhy_core::analysis::Summary;
@@ -56,7 +57,7 @@ fn one(number: usize, finding: &Finding, screen: &mut Screen) {
     };
     let lead = format!("{number:>2}  ");
     let text = capitalised(&readable(&finding.sentence, &style));
-    for (index, line) in super::wrap(&text, style.columns() - INDENT).iter().enumerate() {
+    for (index, line) in prose(&text, style.columns() - INDENT).iter().enumerate() {
         let before = if index == 0 { lead.clone() } else { " ".repeat(INDENT) };
         let painted = style.paint(line, paint);
         screen.line(&format!("{before}{painted}"));
@@ -153,6 +154,7 @@ fn rest(diagnosis: &Diagnosis, shown: usize, screen: &mut Screen) {
         text.push(format!("{causes} could not be judged"));
     }
     if !text.is_empty() {
-        screen.prose(&format!("{} (iowhy explain)", text.join("; ")), 2, Paint::Faint);
+        let more = screen.command("iowhy explain");
+        screen.prose(&format!("{} ({more})", text.join("; ")), 2, Paint::Faint);
     }
 }

@@ -10,7 +10,7 @@ use iowhy_core::analysis::waits::groups::{self, WaitGroups};
 use iowhy_core::analysis::{Interval as Stage, Summarizer};
 use iowhy_core::model::file::Counts;
 use iowhy_core::model::metric::process_subject;
-use iowhy_core::model::{FileActivity, FileKind, Metric, Open, Sample, WaitClass};
+use iowhy_core::model::{FileActivity, FileKind, Metric, Open, Operation, Sample, WaitClass};
 use iowhy_core::script::{START_NS, Script};
 use iowhy_views::interval::snoop::Lines;
 use iowhy_views::interval::{BLOCKED, CACHE, FILES, LATENCY, PROC, STACKS, STAT, View, render};
@@ -167,7 +167,7 @@ fn text(view: &str, script: &Script, width: usize) -> String {
 }
 
 fn snoop(script: &Script, width: usize) -> String {
-    let lines = Lines::new(Style::plain(width), false, script.environment.start_ns);
+    let mut lines = Lines::new(Style::plain(width), false, script.environment.start_ns);
     let mut text = lines.heading();
     for (request, parts) in script.batch.requests_with_parts().take(8) {
         text.push_str(&lines.line(request, parts, &script.names));
@@ -250,6 +250,28 @@ fn snoop_says_what_it_has_no_room_for() {
     let said = |width| Lines::new(Style::plain(width), false, 0).left_out();
     assert!(said(80).is_some_and(|said| said.contains("SECTOR") && said.contains("--wide")));
     assert_eq!(said(120), None);
+}
+
+#[test]
+fn snoop_has_a_reason_in_full_where_it_was_cut() {
+    let mut script = Script::new(1);
+    let reason = "its files are those of the request below it";
+    for operation in [Operation::Read, Operation::Write] {
+        let request = script.request("sda", operation).bytes(512).direct(1, 1, 1);
+        request.part(Err(reason), 512, Err("")).part(Err("swap"), 0, Err("")).add();
+    }
+    let drawn = |width| {
+        let mut lines = Lines::new(Style::plain(width), false, 0);
+        let all = script.batch.requests_with_parts();
+        let text: String =
+            all.map(|(request, parts)| lines.line(request, parts, &script.names)).collect();
+        (text, lines.legend())
+    };
+    let (text, legend) = drawn(120);
+    assert!(text.contains(reason) && legend.is_none(), "{text}");
+    let (text, legend) = drawn(80);
+    assert_eq!(text.matches("(its files ar… +1\n").count(), 2, "{text}");
+    assert_eq!(legend, Some(format!("in full: ({reason})")));
 }
 
 #[test]

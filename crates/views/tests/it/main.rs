@@ -7,3 +7,4 @@ mod json;
 mod plots;
 mod scenes;
 mod screens;
+mod stages;

@@ -1,6 +1,7 @@
 //! Plots: what must be on them, and that hostile names do not break them. With `IOWHY_PLOTS=DIR`
 //! the pictures are left there to be looked at.
 
+use iowhy_core::analysis::{Direction, Interval as Stage};
 use iowhy_core::analysis::plots::Plots;
 use iowhy_core::model::Operation;
 use iowhy_core::script::Script;
@@ -74,6 +75,19 @@ fn few_requests_and_one_direction_are_drawn_too() {
     let plots = plots(&script);
     keep("one.png", &plot::png(&plots, "db7").unwrap());
     assert!(plot::svg(&plots, "db7").unwrap().contains("none"));
+}
+
+#[test]
+fn percentiles_are_those_of_the_other_views() {
+    let mut script = Script::new(2);
+    for number in 1..=50 {
+        script.read("sda", 4096).at(number as i64 * 1_000_000).bio(number * 1_000).add();
+    }
+    let summary = script.summary();
+    let stage = summary.devices[0].directions[Direction::Read].intervals[Stage::Q2c].unwrap();
+    assert_eq!((stage.p50_ns, stage.p99_ns), (25_000, 50_000));
+    let svg = plot::svg(&plots(&script), "").unwrap();
+    assert!(svg.contains("reads: p50 25 µs, p99 50 µs"), "{svg}");
 }
 
 #[test]

@@ -20,7 +20,7 @@ pub fn compare(path: &str, found: &str) {
 
 fn first_screen(script: &Script, style: &Style) -> String {
     let summary = script.summary();
-    text::render(&summary, &diagnose(&summary), style)
+    text::render(&summary, &diagnose(&summary), None, style)
 }
 
 fn screen(name: &str, script: &Script, style: Style) {
@@ -91,7 +91,7 @@ fn an_imported_capture() {
 fn without_privilege() {
     // Nothing is judged there: see the command.
     let summary = scenes::unprivileged().summary();
-    let found = text::render(&summary, &Diagnosis::default(), &Style::plain(80));
+    let found = text::render(&summary, &Diagnosis::default(), None, &Style::plain(80));
     fits("unprivileged-80", &found, 80);
     compare("tests/it/screens/unprivileged-80.txt", &found);
 }
@@ -132,7 +132,7 @@ fn any_width_fits() {
         for width in (40..220).step_by(7) {
             for unicode in [true, false] {
                 let style = Style { unicode, ..Style::plain(width) };
-                for line in text::render(&summary, &diagnosis, &style).lines() {
+                for line in text::render(&summary, &diagnosis, None, &style).lines() {
                     assert!(escape::width(line) <= width, "{width}: {line}");
                 }
             }
@@ -169,7 +169,9 @@ fn check_is_a_table() {
         row("CAP_PERFMON", State::Unknown, "\x1b[1m", "stacks of programs"),
     ];
     for width in [40, 80] {
-        let found = check::render(&rows, &Style::plain(width));
+        let grant = "sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace+ep \"$(command -v iowhy)\"";
+        let found = check::render(&rows, Some(grant), &Style::plain(width));
+        assert!(found.lines().any(|line| line.trim() == grant), "in one piece: {found}");
         compare(&format!("tests/it/screens/check-{width}.txt"), &found);
     }
 }

@@ -81,10 +81,8 @@ impl Files {
         let writer = match &mut self.writer {
             Some(writer) => writer,
             None => {
-                fs::create_dir_all(&self.folder).map_err(|cause| {
-                    let shown = self.folder.display();
-                    Failure::new(format!("failed to create {shown}: {cause}"), None)
-                })?;
+                fs::create_dir_all(&self.folder)
+                    .map_err(|cause| Failure::not_written(&self.folder, &cause))?;
                 let realtime_offset_ns = now.realtime_offset_ns;
                 let settings = Settings { version: self.protocol, realtime_offset_ns };
                 self.writer.insert(Writer::new(&self.folder, settings))
@@ -100,7 +98,7 @@ impl Files {
 
 impl From<WriteError> for Failure {
     fn from(error: WriteError) -> Failure {
-        Failure::new(error, None)
+        Failure::not_written(&error.path, &error.source)
     }
 }
 

@@ -84,8 +84,7 @@ fn draw(folded: &str, path: &Path, weight: collapsed::Weight) -> Result<(), Fail
     let place = path.display();
     let failed = |cause: String| Failure::new(format!("failed to draw {place}: {cause}"), None);
     let picture = flame::svg(folded, title, unit).map_err(failed)?;
-    std::fs::write(path, picture)
-        .map_err(|cause| Failure::new(format!("failed to write {place}: {cause}"), None))?;
+    std::fs::write(path, picture).map_err(|cause| Failure::not_written(path, &cause))?;
     output::note(&format!("drew {place}"));
     Ok(())
 }

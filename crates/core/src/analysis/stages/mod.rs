@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`pairing`] | events joined to requests and bios, over [`slots`] and [`table`] |
 //! | [`statistics`] | what the joined requests amount to |
-//! | [`text`] | the statistics as text |
+//! | [`summary`] | the figures that are shown |
 //! | [`btt`] | btt 1.3.0's figures, its quirks included |
 //! | [`pipeline`] | reading on one thread, pairing on another |
 //!
@@ -15,8 +15,9 @@ pub mod pairing;
 pub mod pipeline;
 pub mod slots;
 pub mod statistics;
+pub mod summary;
 pub mod table;
-pub mod text;
 
 pub use pairing::{Done, Pairer, Sink, Unmatched};
 pub use statistics::{Stage, Stages};
+pub use summary::StagesSummary;

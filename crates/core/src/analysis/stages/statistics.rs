@@ -180,7 +180,7 @@ impl Distances {
 }
 
 /// Reads or writes of a device.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Volume {
     /// Requests that completed.
     pub requests: u64,

@@ -1,6 +1,7 @@
 //! Reading makes writes: times of access.
 
 use super::*;
+use crate::command::shell_word;
 use crate::analysis::Direction;
 use crate::analysis::summary::DeviceSummary;
 use crate::model::Origin;
@@ -79,7 +80,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .sure(if seen { Confidence::Certain } else { Confidence::Likely })
         .shown("writes of inodes and journal", time_ns as f64, "ns", format!("iowhy -d {name}"))
         .shown("reads of programs", reads as f64 / facts.seconds(), "1/s", "iowhy files")
-        .fix(format!("mount -o remount,relatime {point} (or noatime)"))
+        .fix(format!("`mount -o remount,relatime {}` (or noatime)", shell_word(&point)))
         .check("with noatime the writes end; if not, somebody changes files")
         .into())
 }

@@ -63,8 +63,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("read by it", read as f64 / facts.seconds(), "bytes/s", format!("iowhy files{flags}"))
         .shown("of all time of the device", share * 100.0, "%", format!("iowhy -d {name}"))
         .shown("others wait for the device", others.time_ns as f64, "ns", "iowhy blame")
-        .fix("run it at another time, or limit it (io.max, ionice -c3 with bfq, --bwlimit); let it drop what it read (POSIX_FADV_DONTNEED)")
-        .check("stop it (kill -STOP) for ten seconds: if the others stay slow, it was not the scan")
+        .fix("run it at another time, or limit it (io.max, `ionice -c3` with bfq, --bwlimit); let it drop what it read (POSIX_FADV_DONTNEED)")
+        .check("stop it (`kill -STOP`) for ten seconds: if the others stay slow, it was not the scan")
         .into())
 }
 

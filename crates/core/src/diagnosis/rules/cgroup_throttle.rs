@@ -47,14 +47,51 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let who = words::who(&subject);
     let on = words::on(&subject);
     let flags = words::flags(&subject);
-    Ok(finding
+    let mut finding = finding
         .saying(format!("the I/O limit of its cgroup holds {who} back{on}"))
         .about(subject)
         .sure(if held_ns > 0 { Confidence::Certain } else { Confidence::Likely })
-        .shown("waits for the limit, before the request was queued", held_ns as f64, "ns", "iowhy waits")
-        .shown("requests' time queued by the limit's worker", dispatched * 100.0, "%", format!("iowhy stacks{flags}"))
-        .shown("longest wait", waited.longest_ns() as f64, "ns", "iowhy waits")
         .fix("raise or remove the limit (io.max; version 1: blkio.throttle.*), or give the program less to do")
-        .check("without the limit the waits end and the device gets busier; if they stay, it was not the limit")
-        .into())
+        .check("without the limit the waits end and the device gets busier; if they stay, it was not the limit");
+    // Each sign may be missing: programs that do not wait themselves, or no stack of the worker.
+    if held_ns > 0 {
+        finding = finding
+            .shown("waits for the limit, before the request was queued", held_ns as f64, "ns", "iowhy waits")
+            .shown("longest wait", waited.longest_ns() as f64, "ns", "iowhy waits");
+    }
+    if dispatched > 0.0 {
+        let share = dispatched * 100.0;
+        finding = finding
+            .shown("requests' time queued by the limit's worker", share, "%", format!("iowhy stacks{flags}"));
+    }
+    Ok(finding.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::diagnosis::diagnose;
+    use crate::model::WaitClass;
+    use crate::script::Script;
+
+    const MS: u64 = 1_000_000;
+
+    /// What the evidence's rows are.
+    fn rows(script: &Script) -> Vec<String> {
+        let findings = diagnose(&script.summary()).findings;
+        let found = findings.into_iter().find(|it| it.cause == "cgroup-throttle").unwrap();
+        assert!(found.evidence.iter().all(|row| row.figure > 0.0), "{found:?}");
+        found.evidence.into_iter().map(|row| row.what).collect()
+    }
+
+    #[test]
+    fn what_was_not_seen_has_no_row() {
+        let mut waits = Script::new(10);
+        waits.wait((7, "cat"), WaitClass::CgroupThrottle, 5000 * MS, 0, 0);
+        let found = rows(&waits);
+        assert_eq!(found, ["waits for the limit, before the request was queued", "longest wait"]);
+        let mut worker = Script::new(10);
+        let read = worker.read("sda", 4096).by(9, "kworker/0:1").direct(1000, 1000, 5000 * MS);
+        read.stacks(&["blk_throtl_dispatch_work_fn", "process_one_work"], &[], 1).add();
+        assert_eq!(rows(&worker), ["requests' time queued by the limit's worker"]);
+    }
 }

@@ -39,6 +39,6 @@ fn judge(facts: &Facts<'_>) -> Judged {
             setting("vm/dirty_ratio"),
             setting("vm/dirty_bytes"),
         ))
-        .check("iowhy cache: dirty pages stay near the limit while it happens")
+        .check("`iowhy cache`: dirty pages stay near the limit while it happens")
         .into())
 }

@@ -50,6 +50,6 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("discards", discards.requests_per_s, "1/s", format!("iowhy stat -d {name}"))
         .shown("mean discard at the device", stage.map_or(0.0, |stage| stage.mean_ns), "ns", format!("iowhy stages -d {name}"))
         .fix(format!("mount without discard{because} and let fstrim.timer give space back once a week; smaller deletions; queue/discard_max_bytes"))
-        .check("mount -o remount,nodiscard: the discards end; if not, a program sends them itself (blkdiscard, fstrim)")
+        .check("`mount -o remount,nodiscard`: the discards end; if not, a program sends them itself (blkdiscard, fstrim)")
         .into())
 }

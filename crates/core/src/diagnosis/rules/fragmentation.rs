@@ -51,7 +51,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .about(Subject { file: pattern.clone(), ..facts::subject_of(name, facts.top_process(device, |_| true)) })
         .shown("requests that go on elsewhere", share * 100.0, "%", format!("iowhy snoop -d {name}"))
         .shown("requests of these files", sum(|file| file.requests) as f64, "requests", "iowhy files")
-        .fix("keep 10 % of the file system free; allocate files at once (fallocate); e4defrag, xfs_fsr or btrfs filesystem defragment for what is there")
-        .check(format!("filefrag -v {}: many extents below a megabyte; few large ones refute it", pattern.unwrap_or_else(|| "FILE".to_owned())))
+        .fix("keep 10 % of the file system free; allocate files at once (fallocate); e4defrag, xfs_fsr or `btrfs filesystem defragment` for what is there")
+        .check(format!("`filefrag -v {}`: many extents below a megabyte; few large ones refute it", pattern.unwrap_or_else(|| "FILE".to_owned())))
         .into())
 }

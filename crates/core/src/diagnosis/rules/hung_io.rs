@@ -49,9 +49,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("no completion for", stalled_ns as f64, "ns", format!("iowhy -d {name}"))
         .shown("age of the oldest request", age as f64, "ns", format!("iowhy -d {name}"))
         .shown("requests in flight", open as f64, "requests", format!("iowhy -d {name}"))
-        .fix("look at the path and the device: dmesg, multipath -ll, nvme list, the provider's volume status; \
+        .fix("look at the path and the device: `dmesg`, `multipath -ll`, `nvme list`, the provider's volume status; \
               what waits cannot be killed until the requests end or time out")
-        .check(format!("cat /sys/block/{name}/inflight twice: numbers that move are a slow device, not a hung one"))
+        .check(format!("`cat /sys/block/{name}/inflight` twice: numbers that move are a slow device, not a hung one"))
         .into())
 }
 

@@ -48,7 +48,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .sure(Confidence::Certain)
         .shown("requests' time that worker threads submitted", share * 100.0, "%", format!("iowhy stacks -d {name}"))
         .fix("open files with O_DIRECT on a file system that can (XFS, ext4), without IOSQE_ASYNC; allocate files beforehand; a limit of workers (IORING_REGISTER_IOWQ_MAX_WORKERS)")
-        .check("ps -L shows iou-wrk threads of the program; without them the requests were its own")
+        .check("`ps -L` shows iou-wrk threads of the program; without them the requests were its own")
         .into())
 }
 

@@ -44,7 +44,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("waits for the journal", all.time_ns as f64, "ns", "iowhy waits")
         .shown("of them outside fsync", others.time_ns as f64 / all.time_ns as f64 * 100.0, "%", "iowhy waits")
         .shown("longest", all.longest_ns() as f64, "ns", "iowhy waits")
-        .fix("keep bulk writers and what must be durable on different file systems; lower dirty limits so that a commit has less to write; ext4: mkfs -O fast_commit")
-        .check("iowhy stacks --flags S: if the commit's own writes are few and large data writes stand before them, others' data is what it waits for")
+        .fix("keep bulk writers and what must be durable on different file systems; lower dirty limits so that a commit has less to write; ext4: `mkfs -O fast_commit`")
+        .check("`iowhy stacks --flags S`: if the commit's own writes are few and large data writes stand before them, others' data is what it waits for")
         .into())
 }

@@ -39,7 +39,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .sure(Confidence::Certain)
         .shown("waits for room in the journal", time_ns as f64, "ns", "iowhy waits")
         .shown("how often", waits as f64 / facts.seconds(), "1/s", "iowhy waits")
-        .fix("a larger journal (ext4: tune2fs -J size=; XFS: mkfs -l size=), or one on another device; fewer metadata changes at once")
-        .check("dumpe2fs -h DEVICE: a journal of a gigabyte or more is seldom the limit")
+        .fix("a larger journal (ext4: `tune2fs -J size=`; XFS: `mkfs -l size=`), or one on another device; fewer metadata changes at once")
+        .check("`dumpe2fs -h DEVICE`: a journal of a gigabyte or more is seldom the limit")
         .into())
 }

@@ -59,7 +59,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("their time while its holder waited for storage", time_ns as f64, "ns", format!("iowhy chains{flags}"))
         .shown("longest of these times", most.longest_ns as f64, "ns", format!("iowhy chains{flags}"))
         .fix("do not write or sync while the lock is held: copy what is to be written first, write a snapshot of it, and take the lock again only to publish it; or put that file on another device")
-        .check("iowhy chains shows the holder's stack: without a lock around the write the others wait for something else")
+        .check("`iowhy chains` shows the holder's stack: without a lock around the write the others wait for something else")
         .into())
 }
 

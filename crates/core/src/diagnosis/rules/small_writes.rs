@@ -61,7 +61,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("average size", writes.average_bytes.unwrap_or(0.0), "bytes", format!("iowhy stat -d {name}"))
         .shown("requests at once, while there was one", at_once, "requests", format!("iowhy -d {name}"))
         .shown("go on where the one before ended", writes.sequential_share.unwrap_or(0.0) * 100.0, "%", format!("iowhy stat -d {name}"))
-        .fix(format!("echo 0 > /sys/block/{name}/queue/nomerges; larger writes in the program"))
-        .check("with merging on, wareq-sz of iowhy stat rises and writes a second fall; if not, they are queued too far apart")
+        .fix(format!("`echo 0 > /sys/block/{name}/queue/nomerges`; larger writes in the program"))
+        .check("with merging on, wareq-sz of `iowhy stat` rises and writes a second fall; if not, they are queued too far apart")
         .into())
 }

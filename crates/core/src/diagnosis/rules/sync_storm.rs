@@ -51,7 +51,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("their time", syncing.time_ns as f64, "ns", format!("iowhy waits{flags}"))
         .shown("others wait for commits and pages meanwhile", others.time_ns as f64, "ns", "iowhy waits")
         .fix("stop the caller, or let it call fsync on its own files")
-        .check("kill -STOP it for ten seconds: if the others wait as long, it was not the sync")
+        .check("`kill -STOP` it for ten seconds: if the others wait as long, it was not the sync")
         .into())
 }
 

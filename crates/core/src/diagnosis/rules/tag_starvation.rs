@@ -85,7 +85,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("time before a request was got (Q2G)", held as f64 / whole.max(1) as f64 * 100.0, "%", format!("iowhy stages -d {name}"))
         .shown("nr_requests", tags, "requests", format!("cat /sys/block/{name}/queue/nr_requests"))
         .shown("threads' waits for a tag", waited.class_ns as f64, "ns", "iowhy waits")
-        .fix(format!("echo 256 > /sys/block/{name}/queue/nr_requests; for SCSI also device/queue_depth, for virtio the host's queue size"))
+        .fix(format!("`echo 256 > /sys/block/{name}/queue/nr_requests`; for SCSI also device/queue_depth, for virtio the host's queue size"))
         .check("with more tags Q2G falls; if D2C rises by as much, the device was the limit after all")
         .into())
 }

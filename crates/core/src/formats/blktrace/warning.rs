@@ -1,5 +1,6 @@
 //! What a capture lacks or lost: each kind once per file, with the first offset and a count.
 
+use crate::figures::grouped;
 use std::fmt;
 use std::sync::Arc;
 
@@ -40,7 +41,7 @@ impl Kind {
     pub fn sentence(self, count: u64) -> String {
         let n = |one: &str, many: &str| match count {
             1 => format!("1 {one}"),
-            _ => format!("{count} {many}"),
+            _ => format!("{} {many}", grouped(count)),
         };
         match self {
             Kind::Empty => "is empty: that CPU saw no event, or its events were lost".to_owned(),
@@ -152,5 +153,17 @@ impl Warnings {
             self.add(&warning.file, warning.offset, warning.kind, warning.count);
         }
         self.suppressed += std::mem::take(&mut other.suppressed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_read_well() {
+        let said = |count| Kind::SequenceGap.sentence(count);
+        assert_eq!(said(1), "1 sequence number is missing: events were lost");
+        assert_eq!(said(94_880), "94,880 sequence numbers are missing: events were lost");
     }
 }

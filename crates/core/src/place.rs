@@ -1,0 +1,56 @@
+//! What to do where an output cannot be made: a recording, an export, a picture.
+//!
+//! What does not belong here: how the failure itself is said.
+
+use std::io::{self, ErrorKind};
+use std::path::Path;
+
+/// What the user can do where `path` could not be made or written to.
+pub fn hint(path: &Path, cause: &io::Error) -> Option<&'static str> {
+    of_kernel(path).or(match cause.kind() {
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+            Some("name a directory that you may write to")
+        }
+        ErrorKind::NotFound => Some("make the directory that it should stand in first"),
+        ErrorKind::NotADirectory | ErrorKind::AlreadyExists => {
+            Some("a file is in the way: name another directory")
+        }
+        ErrorKind::IsADirectory => Some("a directory is in the way: name a file"),
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            Some("free some space, or name a place on another disk")
+        }
+        _ => None,
+    })
+}
+
+/// What to do where `path` lies in what the kernel shows as files.
+pub fn of_kernel(path: &Path) -> Option<&'static str> {
+    let whole = std::path::absolute(path).ok()?;
+    // What is not there yet has no place of its own.
+    let there = whole.ancestors().find_map(|part| part.canonicalize().ok())?;
+    let is_kernels = ["/proc", "/sys"].iter().any(|root| there.starts_with(root));
+    is_kernels.then_some("/proc and /sys hold no files of users: name a place on a disk or in /tmp")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_can_stand_in_proc_and_sys() {
+        for path in ["/proc/x", "/proc/self/../x/y", "/sys/x"] {
+            let said = hint(Path::new(path), &ErrorKind::NotFound.into());
+            assert!(said.unwrap().starts_with("/proc and /sys"), "{path}");
+        }
+    }
+
+    #[test]
+    fn the_cause_decides_elsewhere() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("process/x");
+        let said = |kind: ErrorKind| hint(&path, &kind.into());
+        assert!(said(ErrorKind::NotFound).unwrap().starts_with("make the directory"));
+        assert!(said(ErrorKind::PermissionDenied).unwrap().contains("may write to"));
+        assert_eq!(said(ErrorKind::Interrupted), None);
+    }
+}

@@ -1,0 +1,146 @@
+//! Texts in lines. What stands in backquotes is there to be copied: it is never broken, and where it has
+//! a line of its own it loses the quotes.
+//!
+//! What does not belong here: what a text says, and tables (see [`crate::table`]).
+
+use crate::escape::width;
+
+/// Columns before the further lines of a message.
+const INDENT: usize = 2;
+
+/// `text` in lines of at most `columns`, broken at spaces where there are any: for cells of a table.
+pub fn wrap(text: &str, columns: usize) -> Vec<String> {
+    lines(text.split(' ').map(|word| (word, false)), columns)
+}
+
+/// The same for sentences, with whole commands: one that is longer than a line sticks out.
+pub fn prose(text: &str, columns: usize) -> Vec<String> {
+    let pieces = pieces(text, &[]);
+    let pieces = pieces.into_iter().map(|piece| (piece, piece.contains('`')));
+    lines(pieces, columns).into_iter().map(bare).collect()
+}
+
+/// A message beside the answer, for a terminal of `columns`: further lines are indented. No word is
+/// broken, since it may be a path, and nothing that is in `whole`.
+pub fn message(text: &str, columns: usize, whole: &[String]) -> Vec<String> {
+    let pieces = pieces(text, whole).into_iter().map(|piece| (piece, true));
+    let mut lines = lines(pieces, columns.saturating_sub(INDENT));
+    for line in lines.iter_mut().skip(1) {
+        *line = format!("{:INDENT$}{}", "", bare(std::mem::take(line)));
+    }
+    lines
+}
+
+/// What may stand on one line or the next: words, and what is in backquotes or in `whole` as one.
+fn pieces<'a>(text: &'a str, whole: &[String]) -> Vec<&'a str> {
+    let mut pieces = Vec::new();
+    let mut rest = text;
+    loop {
+        let (piece, next) = rest.split_at(end_of_piece(rest, whole));
+        pieces.push(piece);
+        match next.strip_prefix(' ') {
+            Some(next) => rest = next,
+            None => return pieces,
+        }
+    }
+}
+
+/// Where the first piece of `text` ends: at a space, or with the text.
+fn end_of_piece(text: &str, whole: &[String]) -> usize {
+    let mut at = 0;
+    while at < text.len() {
+        let rest = &text.as_bytes()[at..];
+        let kept = whole.iter().find(|it| !it.is_empty() && rest.starts_with(it.as_bytes()));
+        at += match (kept, rest[0]) {
+            (Some(kept), _) => kept.len(),
+            (None, b' ') => return at,
+            (None, b'`') => {
+                let closing = rest[1..].iter().position(|byte| *byte == b'`');
+                closing.map_or(1, |length| length + 2)
+            }
+            _ => 1,
+        };
+    }
+    text.len()
+}
+
+/// Lines of at most `columns` from pieces of which each says whether it must stay whole.
+fn lines<'a>(pieces: impl IntoIterator<Item = (&'a str, bool)>, columns: usize) -> Vec<String> {
+    let columns = columns.max(1);
+    let mut lines = vec![String::new()];
+    for (mut piece, whole) in pieces {
+        if let Some(line) = lines.last_mut() {
+            let gap = usize::from(!line.is_empty());
+            if width(line) + gap + width(piece) <= columns {
+                line.push_str(&" "[..gap]);
+                line.push_str(piece);
+                continue;
+            }
+        }
+        while !whole && width(piece) > columns {
+            let (line, rest) = piece.split_at(break_at(piece, columns));
+            lines.push(line.to_owned());
+            piece = rest;
+        }
+        lines.push(piece.to_owned());
+    }
+    lines.retain(|line| !line.is_empty());
+    if lines.is_empty() { vec![String::new()] } else { lines }
+}
+
+/// Where the first `columns` columns of `word` end; at least one character.
+fn break_at(word: &str, columns: usize) -> usize {
+    let ends = word.char_indices().map(|(at, char)| at + char.len_utf8());
+    let fitting = ends.clone().take_while(|end| width(&word[..*end]) <= columns).last();
+    fitting.or(ends.clone().next()).unwrap_or(word.len())
+}
+
+/// A line that is nothing but a command, without what is around it.
+fn bare(line: String) -> String {
+    let inner = line.trim_start_matches('(').trim_end_matches([')', '.', ',', ';', ':']);
+    let command = inner.strip_prefix('`').and_then(|inner| inner.strip_suffix('`'));
+    match command {
+        Some(command) if !command.contains('`') => command.to_owned(),
+        _ => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_text_goes_on_in_the_next_line() {
+        assert_eq!(wrap("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrap("abcdefgh ij", 3), ["abc", "def", "gh", "ij"]);
+        assert_eq!(wrap("", 7), [""]);
+        assert_eq!(wrap("文件文件", 1), ["文", "件", "文", "件"]);
+        assert_eq!(prose("abcdefgh  ij", 9), ["abcdefgh ", "ij"]);
+    }
+
+    #[test]
+    fn a_command_is_never_broken() {
+        let text = "stop it (`kill -STOP 7`) for a while";
+        assert_eq!(prose(text, 20), ["stop it", "(`kill -STOP 7`) for", "a while"]);
+        assert_eq!(prose(text, 14), ["stop it", "kill -STOP 7", "for a while"]);
+        assert_eq!(prose("more: `iowhy explain rec`.", 12), ["more:", "iowhy explain rec"]);
+        assert_eq!(prose("a ` that ends nowhere", 10), ["a ` that", "ends", "nowhere"]);
+        // In a table's cell nothing sticks out.
+        assert_eq!(wrap("`ab cd` e", 4), ["`ab", "cd`", "e"]);
+    }
+
+    #[test]
+    fn a_message_keeps_paths_and_what_the_user_named() {
+        let text = "hint: grant it: `sudo setcap cap_bpf+ep \"$(command -v iowhy)\"`; or not";
+        let command = "  sudo setcap cap_bpf+ep \"$(command -v iowhy)\"";
+        assert_eq!(message(text, 20, &[]), ["hint: grant it:", command, "  or not"]);
+        assert_eq!(message(text, 200, &[]), [text]);
+        let text = "failed to read /srv/my rec/recording.json: it is not there";
+        let whole = ["/srv/my rec".to_owned()];
+        assert_eq!(
+            message(text, 24, &whole),
+            ["failed to read", "  /srv/my rec/recording.json:", "  it is not there"]
+        );
+        assert_eq!(message("", 20, &[]), [""]);
+    }
+}

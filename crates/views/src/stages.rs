@@ -1,0 +1,368 @@
+//! `iowhy stages`: where requests spent their time, as btt has it.
+//!
+//! What does not belong here: the figures (see `iowhy_core::analysis::stages`), and btt's own report.
+
+use crate::escape::escape;
+use crate::human::{self, plural};
+use crate::json;
+use crate::style::{Paint, Style};
+use crate::table::{Align, Cell, Column, Definition, Room, explained, number};
+use crate::text::Screen;
+use iowhy_core::analysis::stages::summary::{
+    DeviceFigures, PlugFigures, ProcessFigures, Seeks, Shares, StageFigures,
+};
+use iowhy_core::analysis::stages::StagesSummary;
+use iowhy_core::model::Losses;
+use serde::Serialize;
+
+/// Processes that are listed.
+const PROCESSES: usize = 20;
+
+/// A stage, or the device whose stages stand below.
+#[derive(Clone, PartialEq, Debug)]
+pub struct StageRow {
+    /// Its name, escaped.
+    name: String,
+    figures: Option<StageFigures>,
+}
+
+/// What Q2C is made of, for a device or a process.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ShareRow {
+    /// Its name, escaped.
+    name: String,
+    shares: Shares,
+}
+
+/// Distances of one device.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SeekRow {
+    /// The device, escaped.
+    name: String,
+    /// From what to what.
+    kind: &'static str,
+    seeks: Seeks,
+}
+
+const fn name<R>(
+    heading: &'static str,
+    sentence: &'static str,
+    value: fn(&R, &Style) -> Cell,
+) -> Column<R> {
+    let (align, room) = (Align::Left, Room::CutEnd);
+    Column { heading, unit: "", align, room, sentence, legend: "", value }
+}
+
+/// A time of a stage; nothing beside a device's name.
+fn time(row: &StageRow, style: &Style, of: fn(&StageFigures) -> Option<f64>) -> Cell {
+    let known = |figures| of(figures).map_or_else(|| "?".to_owned(), |ns| human::time(ns, style));
+    row.figures.as_ref().map(known).unwrap_or_default().into()
+}
+
+fn whole(nanoseconds: Option<u64>) -> Option<f64> {
+    nanoseconds.map(|it| it as f64)
+}
+
+/// The stages.
+pub const STAGES: Definition<StageRow> = Definition {
+    title: "iowhy stages",
+    sentence: "For all devices together and for each the stages that requests went through, and those \
+               of bios, as btt counts them.",
+    columns: &[
+        explained(
+            "Q queued, G got a request, I in the scheduler, D at the driver, C completed, M merged",
+            name(
+                "STAGES",
+                "the device; below it the stage: Q queued, G got a request, I inserted into the \
+                 scheduler, D issued to the driver, C completed, M merged into a request. Stages are \
+                 those of requests where nothing else is said",
+                |row, _| Cell {
+                    text: row.name.clone(),
+                    paint: if row.figures.is_some() { Paint::Plain } else { Paint::Heading },
+                },
+            ),
+        ),
+        number("N", "", 0, "how many times it was measured", |row: &StageRow, _| {
+            let count = row.figures.map(|it| human::count(it.count));
+            count.unwrap_or_default().into()
+        }),
+        number("min", "time", 4, "the shortest", |row, style| {
+            time(row, style, |it| Some(it.min_ns as f64))
+        }),
+        number("avg", "time", 1, "the mean", |row, style| time(row, style, |it| Some(it.mean_ns))),
+        number("p50", "time", 0, "half of them took at most this", |row, style| {
+            time(row, style, |it| whole(it.p50_ns))
+        }),
+        number("p90", "time", 3, "90 % of them took at most this", |row, style| {
+            time(row, style, |it| whole(it.p90_ns))
+        }),
+        number("p99", "time", 0, "99 % of them took at most this", |row, style| {
+            time(row, style, |it| whole(it.p99_ns))
+        }),
+        number("p99.9", "time", 2, "99.9 % of them took at most this", |row, style| {
+            time(row, style, |it| whole(it.p999_ns))
+        }),
+        number("max", "time", 0, "the longest", |row, style| {
+            time(row, style, |it| Some(it.max_ns as f64))
+        }),
+    ],
+};
+
+/// A stage's share of Q2C; none where no request went through it.
+fn share(share: f64) -> Cell {
+    let text = if share > 0.0 { human::percent(share) } else { "-".to_owned() };
+    text.into()
+}
+
+const REQUESTS: Column<ShareRow> =
+    number("requests", "requests", 1, "requests of which Q2C is known", |row, _| {
+        human::count(row.shares.requests).into()
+    });
+const MEAN: Column<ShareRow> =
+    number("Q2C avg", "time", 0, "the mean time of a request", |row, style| {
+        human::time(row.shares.q2c_mean_ns, style).into()
+    });
+const Q2G: Column<ShareRow> =
+    number("%Q2G", "%", 0, "limits and tags", |row, _| share(row.shares.q2g_share));
+const G2I: Column<ShareRow> =
+    number("%G2I", "%", 0, "the plug", |row, _| share(row.shares.g2i_share));
+const I2D: Column<ShareRow> =
+    number("%I2D", "%", 0, "the scheduler", |row, _| share(row.shares.i2d_share));
+const G2D: Column<ShareRow> =
+    number("%G2D", "%", 0, "plug and dispatch, where there is no I", |row, _| {
+        share(row.shares.g2d_share)
+    });
+const D2C: Column<ShareRow> =
+    number("%D2C", "%", 0, "the driver and the device", |row, _| share(row.shares.d2c_share));
+
+/// Shares by device.
+pub const DEVICE_SHARES: Definition<ShareRow> = Definition {
+    title: "iowhy stages: shares by device",
+    sentence: "Which share of the time of a device's requests (Q2C) passed in which stage.",
+    columns: &[
+        name("BY DEVICE", "the device", |row, _| row.name.clone().into()),
+        REQUESTS,
+        MEAN,
+        Q2G,
+        G2I,
+        I2D,
+        G2D,
+        D2C,
+    ],
+};
+
+/// Shares by process.
+pub const PROCESS_SHARES: Definition<ShareRow> = Definition {
+    title: "iowhy stages: shares by process",
+    sentence: "The same by the process that queued the requests; most time first.",
+    columns: &[
+        name("BY PROCESS", "the process and its number", |row, _| row.name.clone().into()),
+        REQUESTS,
+        MEAN,
+        Q2G,
+        G2I,
+        I2D,
+        G2D,
+        D2C,
+    ],
+};
+
+fn device(row: &DeviceFigures, style: &Style) -> String {
+    escape(&row.device, style).into_owned()
+}
+
+/// Requests and bytes.
+pub const TRAFFIC: Definition<DeviceFigures> = Definition {
+    title: "iowhy stages: traffic",
+    sentence: "What devices were asked to do.",
+    columns: &[
+        name("TRAFFIC", "the device", |row, style| device(row, style).into()),
+        number("queued", "bios", 3, "bios queued", |row, _| human::count(row.queued).into()),
+        number("merged", "bios", 5, "bios merged into requests", |row, _| {
+            human::count(row.merged).into()
+        }),
+        number("issued", "requests", 4, "requests issued, again after a requeue too", |row, _| {
+            human::count(row.issued).into()
+        }),
+        number("requeued", "requests", 6, "requests given back by the driver", |row, _| {
+            human::count(row.requeues).into()
+        }),
+        number("reads", "requests", 0, "reads that completed", |row, _| {
+            human::count(row.reads.requests).into()
+        }),
+        number("read", "bytes", 0, "their bytes", |row, _| {
+            human::bytes(row.reads.bytes as f64).into()
+        }),
+        number(
+            "writes",
+            "requests",
+            0,
+            "writes, discards and zone commands that completed",
+            |row, _| human::count(row.writes.requests).into(),
+        ),
+        number("written", "bytes", 0, "their bytes", |row, _| {
+            human::bytes(row.writes.bytes as f64).into()
+        }),
+        number("flushes", "requests", 2, "flushes that completed", |row, _| {
+            human::count(row.flushes.requests).into()
+        }),
+        number("errors", "requests", 1, "requests that completed with an error", |row, _| {
+            let errors = row.reads.errors + row.writes.errors + row.flushes.errors;
+            human::count(errors).into()
+        }),
+    ],
+};
+
+/// Distances on the device.
+pub const SEEKS: Definition<SeekRow> = Definition {
+    title: "iowhy stages: seeks",
+    sentence: "How far successive bios (Q2Q) and requests (D2D) lie apart.",
+    columns: &[
+        name("SEEKS", "the device", |row, _| row.name.clone().into()),
+        Column {
+            align: Align::Left,
+            ..number("of", "", 0, "from Q to Q, or from D to D", |row, _| {
+                row.kind.to_owned().into()
+            })
+        },
+        number("N", "", 1, "how many", |row, _| human::count(row.seeks.count).into()),
+        number("%adjacent", "%", 0, "the share that touches the one before", |row, _| {
+            human::percent(row.seeks.adjacent_share).into()
+        }),
+        explained(
+            "distances in sectors of 512 bytes",
+            number("median", "sectors", 0, "the median distance", |row, _| {
+                human::count(row.seeks.median_sectors).into()
+            }),
+        ),
+        number(
+            "p90",
+            "sectors",
+            3,
+            "90 % of the distances between those that do not touch are at most this",
+            |row, _| row.seeks.p90_sectors.map_or_else(|| "-".to_owned(), human::count).into(),
+        ),
+        number("mean", "sectors", 2, "the mean distance", |row, _| {
+            human::rate(row.seeks.mean_sectors).into()
+        }),
+    ],
+};
+
+/// A figure of plugs; not known where there are no single events.
+fn plugged(row: &DeviceFigures, of: fn(&PlugFigures) -> String) -> Cell {
+    row.plugs.as_ref().map_or_else(|| "?".to_owned(), of).into()
+}
+
+/// When devices were active, and when they were plugged.
+pub const PERIODS: Definition<DeviceFigures> = Definition {
+    title: "iowhy stages: periods",
+    sentence: "Periods in which a request was at the device, and in which it was plugged.",
+    columns: &[
+        name("PERIODS", "the device", |row, style| device(row, style).into()),
+        number("active", "periods", 0, "periods in which a request was at the device", |row, _| {
+            human::count(row.active.periods).into()
+        }),
+        number("avg", "time", 1, "their mean length", |row, style| {
+            let mean = row.active.mean_ns.map(|ns| human::time(ns, style));
+            mean.unwrap_or_else(|| "-".to_owned()).into()
+        }),
+        number(
+            "%active",
+            "%",
+            0,
+            "their share of the time from the device's first event to its last",
+            |row, _| human::percent(row.active.time_share).into(),
+        ),
+        number("plugs", "periods", 0, "periods in which it was plugged", |row, _| {
+            plugged(row, |it| human::count(it.periods))
+        }),
+        number("by timer", "periods", 4, "of these ended by a timer or the scheduler", |row, _| {
+            plugged(row, |it| human::count(it.by_timer))
+        }),
+        number("%plugged", "%", 2, "their share of the same time", |row, _| {
+            plugged(row, |it| human::percent(it.time_share))
+        }),
+        number("I/Os each", "requests", 3, "requests released at the end of each", |row, _| {
+            plugged(row, |it| it.mean_requests.map_or_else(|| "-".to_owned(), human::rate))
+        }),
+    ],
+};
+
+/// Everything, in lines that end with a newline; `notes` is what must be known before any figure.
+pub fn render(stages: &StagesSummary, notes: &[String], style: &Style) -> String {
+    let mut screen = Screen::new(style);
+    let unmatched = stages.unmatched.items.iter().map(|loss| loss.sentence());
+    let missing = stages.missing.iter().map(|&sentence| sentence.to_owned());
+    for sentence in notes.iter().cloned().chain(missing).chain(unmatched) {
+        screen.prose(&escape(&sentence, style), 0, Paint::Plain);
+    }
+    if stages.devices.is_empty() {
+        screen.prose("no request was seen", 0, Paint::Plain);
+        return screen.text;
+    }
+    screen.table(&STAGES, &stage_rows(stages, style));
+    let shares = |row: &DeviceFigures| {
+        Some(ShareRow { name: device(row, style), shares: row.shares? })
+    };
+    let devices: Vec<ShareRow> = stages.devices.iter().filter_map(shares).collect();
+    let shown = stages.processes.iter().take(PROCESSES);
+    let processes: Vec<ShareRow> = shown.map(|row| process(row, style)).collect();
+    screen.tables(&[(&DEVICE_SHARES, &devices), (&PROCESS_SHARES, &processes)]);
+    let more = stages.processes.len() - processes.len();
+    if more > 0 {
+        screen.prose(&format!("{} not shown", plural(more as u64, "process")), 2, Paint::Faint);
+    }
+    screen.table(&TRAFFIC, &stages.devices);
+    let seeks: Vec<SeekRow> = stages.devices.iter().flat_map(|row| seek_rows(row, style)).collect();
+    screen.table(&SEEKS, &seeks);
+    screen.table(&PERIODS, &stages.devices);
+    screen.legend();
+    screen.text
+}
+
+/// All devices together, then each where there are several.
+fn stage_rows(stages: &StagesSummary, style: &Style) -> Vec<StageRow> {
+    let group = |name: String, figures: &[StageFigures]| {
+        let row = |it: &StageFigures| StageRow {
+            name: format!("  {}", it.stage.name()),
+            figures: Some(*it),
+        };
+        let mut rows = vec![StageRow { name, figures: None }];
+        rows.extend(figures.iter().map(row));
+        rows
+    };
+    let mut rows = group("all devices".to_owned(), &stages.stages);
+    if stages.devices.len() > 1 {
+        rows.extend(stages.devices.iter().flat_map(|it| group(device(it, style), &it.stages)));
+    }
+    rows
+}
+
+/// `java (30603)`.
+fn process(row: &ProcessFigures, style: &Style) -> ShareRow {
+    let process = row.process.as_deref().map(|name| escape(name, style));
+    let name = match row.pid {
+        None => "(more processes than kept)".to_owned(),
+        Some(pid) => format!("{} ({pid})", process.as_deref().unwrap_or("(no name)")),
+    };
+    ShareRow { name, shares: row.shares }
+}
+
+fn seek_rows(row: &DeviceFigures, style: &Style) -> Vec<SeekRow> {
+    let seeks = [("Q2Q", row.queue_seeks), ("D2D", row.issue_seeks)];
+    let known = seeks.into_iter().filter_map(|(kind, seeks)| Some((kind, seeks?)));
+    known.map(|(kind, seeks)| SeekRow { name: device(row, style), kind, seeks }).collect()
+}
+
+/// The same as JSON like that of [`json::render`], with what must be known before any figure and with
+/// what was lost.
+pub fn json(stages: &StagesSummary, notes: &[String], losses: &Losses) -> String {
+    #[derive(Serialize)]
+    struct Stages<'a> {
+        notes: &'a [String],
+        losses: &'a Losses,
+        #[serde(flatten)]
+        stages: &'a StagesSummary,
+    }
+    json::document(Stages { notes, losses, stages })
+}
