@@ -42,7 +42,8 @@ pub fn show<P: Pass>(
 /// What the words of the command line say.
 pub fn given(args: &Intervals, view: &str) -> Result<Given, Failure> {
     args.given().map_err(|cause| {
-        let ways = ["", " 1", " 1 10", " RECORDING 1"].map(|words| format!("`iowhy {view}{words}`"));
+        let ways =
+            ["", " 1", " 1 10", " RECORDING 1"].map(|words| format!("`iowhy {view}{words}`"));
         let hint = ways.join(", ");
         let message = format!("failed to read the arguments: {cause}");
         Failure { code: USAGE, ..Failure::new(message, Some(hint)) }

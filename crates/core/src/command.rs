@@ -13,7 +13,8 @@ const VIEWS: &[&str] = &[
 /// `word` as a shell takes it for one word.
 pub fn shell_word(word: &str) -> Cow<'_, str> {
     let is_plain = |char: char| {
-        char.is_alphanumeric() || matches!(char, '/' | '.' | '-' | '_' | ',' | ':' | '+' | '@' | '%')
+        char.is_alphanumeric()
+            || matches!(char, '/' | '.' | '-' | '_' | ',' | ':' | '+' | '@' | '%')
     };
     if !word.is_empty() && word.chars().all(is_plain) {
         return Cow::Borrowed(word);

@@ -8,10 +8,10 @@ use crate::json;
 use crate::style::{Paint, Style};
 use crate::table::{Align, Cell, Column, Definition, Room, explained, number};
 use crate::text::Screen;
+use iowhy_core::analysis::stages::StagesSummary;
 use iowhy_core::analysis::stages::summary::{
     DeviceFigures, PlugFigures, ProcessFigures, Seeks, Shares, StageFigures,
 };
-use iowhy_core::analysis::stages::StagesSummary;
 use iowhy_core::model::Losses;
 use serde::Serialize;
 
@@ -301,9 +301,8 @@ pub fn render(stages: &StagesSummary, notes: &[String], style: &Style) -> String
         return screen.text;
     }
     screen.table(&STAGES, &stage_rows(stages, style));
-    let shares = |row: &DeviceFigures| {
-        Some(ShareRow { name: device(row, style), shares: row.shares? })
-    };
+    let shares =
+        |row: &DeviceFigures| Some(ShareRow { name: device(row, style), shares: row.shares? });
     let devices: Vec<ShareRow> = stages.devices.iter().filter_map(shares).collect();
     let shown = stages.processes.iter().take(PROCESSES);
     let processes: Vec<ShareRow> = shown.map(|row| process(row, style)).collect();

@@ -32,7 +32,10 @@ fn explain_has_the_same_as_json() {
         let found = json(["explain", name, path, "--json"]);
         assert!(found["units"].is_object() && found["watch"].is_object(), "{found:#}");
         let cause = &found["causes"][0];
-        assert_eq!((cause["cause"].as_str(), cause["verdict"].as_str()), (Some(name), Some("found")));
+        assert_eq!(
+            (cause["cause"].as_str(), cause["verdict"].as_str()),
+            (Some(name), Some("found"))
+        );
         assert_eq!(cause["findings"][0]["cause"], name);
         assert!(found["causes"][1].is_null(), "only what was asked for");
         let all = json(["explain", path, "--json"]);
@@ -56,7 +59,10 @@ fn stages_have_the_same_as_json() {
         assert!(!devices.is_empty(), "{path}");
         for device in devices {
             let q2c = &device["stages"]["q2c"];
-            assert!(q2c.is_null() || q2c["max_ns"].as_u64() >= q2c["p50_ns"].as_u64(), "{device:#}");
+            assert!(
+                q2c.is_null() || q2c["max_ns"].as_u64() >= q2c["p50_ns"].as_u64(),
+                "{device:#}"
+            );
         }
         assert!(answer(["stages", path]).lines().all(|line| line.chars().count() <= 80));
     }

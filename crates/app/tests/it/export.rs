@@ -8,7 +8,11 @@ fn an_empty_export_says_why() {
     for (format, more, why) in [
         ("iolog", &["-d", "nosuch"][..], "nothing was exported: --device nosuch keeps none of "),
         ("iolog-v2", &["--flags", "Z"][..], "nothing was exported: --flags Z keeps none of "),
-        ("perfetto", &["-p", "nobody"][..], "nothing was exported: --process nobody keeps none of "),
+        (
+            "perfetto",
+            &["-p", "nobody"][..],
+            "nothing was exported: --process nobody keeps none of ",
+        ),
         ("csv", &["--table", "events"][..], "note: there are no events"),
         ("csv", &["--table", "waits", "-p", "nobody"][..], "no row of the table waits is left"),
     ] {

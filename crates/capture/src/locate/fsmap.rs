@@ -56,7 +56,8 @@ impl FsMap {
 
 /// What xfs_io said, and which privilege it asks for where it was refused.
 fn refusal(said: &str) -> String {
-    let needed = if said.contains("Operation not permitted") { " (needs CAP_SYS_ADMIN)" } else { "" };
+    let needed =
+        if said.contains("Operation not permitted") { " (needs CAP_SYS_ADMIN)" } else { "" };
     format!("xfs_io: {said}{needed}")
 }
 

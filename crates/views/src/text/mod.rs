@@ -21,8 +21,8 @@ use crate::escape::escape;
 use crate::fold;
 use crate::style::{Paint, Style};
 use crate::table::{Definition, Drawn, draw_together};
-use iowhy_core::command::of_source;
 use iowhy_core::analysis::Summary;
+use iowhy_core::command::of_source;
 use iowhy_core::diagnosis::Diagnosis;
 
 pub(crate) use crate::human::plural;

@@ -1,8 +1,8 @@
 //! Plots: what must be on them, and that hostile names do not break them. With `IOWHY_PLOTS=DIR`
 //! the pictures are left there to be looked at.
 
-use iowhy_core::analysis::{Direction, Interval as Stage};
 use iowhy_core::analysis::plots::Plots;
+use iowhy_core::analysis::{Direction, Interval as Stage};
 use iowhy_core::model::Operation;
 use iowhy_core::script::Script;
 use iowhy_views::plot;
