@@ -34,6 +34,9 @@ const PLUMBING: &[&str] = &[
     "ret_from_fork",
 ];
 
+/// Beginnings like these that do tell something: a cgroup's limit held back what its worker queues.
+const TELLING: &[&str] = &["blk_throtl_"];
+
 /// A list of functions in [`Stacks`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct StackRef(u32);
@@ -85,8 +88,8 @@ impl Stacks {
 /// The functions of a stack that tell something; all of them where none does.
 pub(super) fn telling(stack: &Stack, names: &Names) -> Box<[Name]> {
     let is_plumbing = |name: &Name| {
-        let text = names.get(*name);
-        !stack.user && PLUMBING.iter().any(|begin| text.starts_with(begin))
+        let begins = |list: &[&str]| list.iter().any(|begin| names.get(*name).starts_with(begin));
+        !stack.user && begins(PLUMBING) && !begins(TELLING)
     };
     let telling: Vec<Name> =
         stack.frames.iter().copied().filter(|name| !is_plumbing(name)).collect();

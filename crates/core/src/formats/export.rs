@@ -23,8 +23,9 @@ pub enum Error<E> {
 pub struct Exported {
     /// Rows that are in the export.
     pub rows: u64,
-    /// Requests of the source, and those of them that the filter keeps.
+    /// Requests of the source.
     pub requests: u64,
+    /// Those of them that the filter keeps.
     pub kept_requests: u64,
     /// Rows, or details of them, that the format has no place for.
     pub left_out: Losses,

@@ -261,13 +261,13 @@ fn snoop_has_a_reason_in_full_where_it_was_cut() {
         request.part(Err(reason), 512, Err("")).part(Err("swap"), 0, Err("")).add();
     }
     let drawn = |width| {
-        let mut lines = Lines::new(Style::plain(width), false, 0);
+        let mut lines = Lines::new(Style::plain(width), false, START_NS);
         let all = script.batch.requests_with_parts();
         let text: String =
             all.map(|(request, parts)| lines.line(request, parts, &script.names)).collect();
         (text, lines.legend())
     };
-    let (text, legend) = drawn(120);
+    let (text, legend) = drawn(140);
     assert!(text.contains(reason) && legend.is_none(), "{text}");
     let (text, legend) = drawn(80);
     assert_eq!(text.matches("(its files ar… +1\n").count(), 2, "{text}");
