@@ -61,11 +61,7 @@ fn time_in(sums: &BTreeMap<&'static str, u64>, class: WaitClass) -> u64 {
 }
 
 /// At least 95 % of the time has a class.
-fn expect_explained(
-    recording: &Recording,
-    waits: &[&Wait],
-    sums: &BTreeMap<&'static str, u64>,
-) {
+fn expect_explained(recording: &Recording, waits: &[&Wait], sums: &BTreeMap<&'static str, u64>) {
     let all: u64 = sums.values().sum();
     assert!(all > 0, "nobody waited\n{}", recording.overview());
     let unknown = time_in(sums, WaitClass::Unknown);
