@@ -19,11 +19,12 @@ pub mod probe;
 pub mod snoop;
 pub mod stages;
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use iowhy_capture::live::Options;
 use iowhy_capture::sampler::Sampling;
 use iowhy_core::model::{Filter, Operation};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Why is my disk slow? Watches this machine for ten seconds and shows where the I/O time went, by
@@ -313,6 +314,15 @@ fn positive(text: &str, unit: f64) -> Result<Duration, String> {
     }
 }
 
+/// A file; or a device, by its path or by its kernel's name where no file is called so.
+fn device_or_file() -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().map(|text| {
+        let path = PathBuf::from(text);
+        let device = Path::new("/dev").join(&path);
+        if !path.exists() && device.exists() { device } else { path }
+    })
+}
+
 fn operation(text: &str) -> Result<Operation, String> {
     Operation::from_word(text).ok_or_else(|| {
         let words: Vec<&str> = Operation::ALL.iter().map(|operation| operation.word()).collect();
@@ -338,5 +348,21 @@ impl std::fmt::Display for Only {
             words.push(format!("--above {}", self.latency.as_secs_f64() * 1e3));
         }
         f.write_str(&words.join(" "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_has_a_name_and_a_path() {
+        let target = |text: &str| match Cli::try_parse_from(["iowhy", "probe", text]) {
+            Ok(Cli { command: Some(Command::Probe(probe)), .. }) => probe.target,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(target("null"), Path::new("/dev/null"));
+        assert_eq!(target("src"), Path::new("src"));
+        assert_eq!(target("nosuch"), Path::new("nosuch"));
     }
 }

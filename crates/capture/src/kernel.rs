@@ -153,7 +153,8 @@ fn uring_result(btf: &Btf<'_>) -> UringResult {
 
 /// The loop device may be a module, whose types are described from 5.11 on.
 fn loops_are_described(btf: &Btf<'_>) -> bool {
-    btf.type_by_name::<Struct<'_>>("loop_cmd").is_some() || Path::new("/sys/kernel/btf/loop").exists()
+    btf.type_by_name::<Struct<'_>>("loop_cmd").is_some()
+        || Path::new("/sys/kernel/btf/loop").exists()
 }
 
 fn operations(btf: &Btf<'_>) -> Operations {

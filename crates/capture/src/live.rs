@@ -426,9 +426,10 @@ fn keep_watched(environment: &mut Environment, watched: &[u32]) {
 
 /// A sentence for each thing that this watch cannot see.
 fn limits(plan: &Plan, session: &Session, facts: &Facts, unlisted: u64) -> Vec<String> {
-    let missing = plan.missing.iter().map(|probe| {
-        format!("no {}: this kernel has no {}", probe.gives, probe.needs())
-    });
+    let missing = plan
+        .missing
+        .iter()
+        .map(|probe| format!("no {}: this kernel has no {}", probe.gives, probe.needs()));
     let failed = session.failed.iter().map(|(probe, cause)| {
         let cause = cause.lines().next().unwrap_or_default();
         format!("no {}: {} could not be used: {cause}", probe.gives, probe.program)

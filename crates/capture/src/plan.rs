@@ -170,13 +170,7 @@ pub const PROBES: &[Probe] = &[
         false,
     ),
     probe(Group::File, "on_call_begins", "sys_enter", "how long calls on files take", false),
-    probe(
-        Group::File,
-        "on_uring_complete",
-        kernel::URING,
-        "what io_uring does with files",
-        false,
-    ),
+    probe(Group::File, "on_uring_complete", kernel::URING, "what io_uring does with files", false),
     probe(Group::File, "on_file_fault", "mm_filemap_fault", "page faults on mapped files", false),
     probe(
         Group::File,

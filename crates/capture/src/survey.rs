@@ -181,9 +181,7 @@ fn probes(facts: &Facts, programs: &mut Vec<Program>) -> Vec<Item> {
     let mut items: Vec<Item> = plan
         .missing
         .iter()
-        .map(|probe| {
-            item("tracepoint", State::No, format!("no {}", probe.needs()), probe.gives)
-        })
+        .map(|probe| item("tracepoint", State::No, format!("no {}", probe.needs()), probe.gives))
         .collect();
     if plan.missing.is_empty() {
         items.push(item("tracepoints", State::Yes, format!("all {}", facts.tracepoints.len()), ""));

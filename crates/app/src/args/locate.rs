@@ -11,7 +11,7 @@ use std::path::PathBuf;
 )]
 pub struct Locate {
     /// A disk, a partition, an image of one; or a file to be found on its device
-    #[arg(value_name = "DEVICE|FILE")]
+    #[arg(value_name = "DEVICE|FILE", value_parser = super::device_or_file())]
     pub path: PathBuf,
     /// Sectors of 512 bytes from the beginning of DEVICE; `-` reads them from standard input
     #[arg(value_name = "BLOCK")]

@@ -8,7 +8,7 @@ use std::time::Duration;
 #[derive(Args, Debug)]
 pub struct Probe {
     /// A device or a file to read; with --write, a directory to make a file in
-    #[arg(value_name = "DEVICE|FILE")]
+    #[arg(value_name = "DEVICE|FILE", value_parser = super::device_or_file())]
     pub target: PathBuf,
     /// Seconds for each part of the test
     #[arg(short, long, value_name = "SECONDS", default_value = "3", value_parser = part)]

@@ -46,10 +46,8 @@ impl CpuWaits {
             self.last.clear();
         }
         let woken_ns = if wait.wake_ns == 0 { wait.end_ns } else { wait.wake_ns };
-        let own = Last {
-            count_ns: wait.cpu_wait_ns,
-            run_queue_ns: wait.end_ns.saturating_sub(woken_ns),
-        };
+        let own =
+            Last { count_ns: wait.cpu_wait_ns, run_queue_ns: wait.end_ns.saturating_sub(woken_ns) };
         let before = self.last.insert(wait.tid, own)?;
         // A count that has fallen is that of another thread with the same number.
         let since = wait.cpu_wait_ns.checked_sub(before.count_ns)?;
@@ -74,7 +72,8 @@ mod tests {
 
     #[test]
     fn what_a_sleep_counts_itself_is_not_counted_again() {
-        let found = followed([sleep(7, 500, 40), sleep(8, 10, 0), sleep(7, 570, 0), sleep(7, 570, 0)]);
+        let found =
+            followed([sleep(7, 500, 40), sleep(8, 10, 0), sleep(7, 570, 0), sleep(7, 570, 0)]);
         assert_eq!(found, [None, None, Some(30), Some(0)]);
         // The kernel's clock and ours differ by a little.
         assert_eq!(followed([sleep(7, 500, 40), sleep(7, 539, 0)]), [None, Some(0)]);

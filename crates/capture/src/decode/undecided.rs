@@ -105,7 +105,8 @@ impl Undecided {
 
     fn take(&mut self, tid: u32, is_taken: impl Fn(&wire_wait) -> bool) -> Vec<Slept> {
         let Some(own) = self.by_thread.get_mut(&tid) else { return Vec::new() };
-        let (taken, rest): (Vec<_>, Vec<_>) = own.drain(..).partition(|slept| is_taken(&slept.wire));
+        let (taken, rest): (Vec<_>, Vec<_>) =
+            own.drain(..).partition(|slept| is_taken(&slept.wire));
         self.count -= taken.len();
         if rest.is_empty() {
             self.by_thread.remove(&tid);

@@ -56,7 +56,9 @@ impl Tools {
     fn functions(&mut self, process: u32, addresses: &[Addr]) -> Option<Vec<Function>> {
         let source =
             Source::Process(Process { perf_map: false, ..Process::new(Pid::from(process)) });
-        let symbols = self.symbolizer.symbolize(&source, Input::AbsAddr(addresses)).ok()?;
+        let Ok(symbols) = self.symbolizer.symbolize(&source, Input::AbsAddr(addresses)) else {
+            return self.in_halves(process, addresses);
+        };
         let named = symbols.iter().zip(addresses).map(|(symbol, address)| match symbol {
             Symbolized::Unknown(Reason::UnknownAddr) => {
                 let name = self.perf_maps.name(process, *address);
@@ -65,6 +67,21 @@ impl Tools {
             symbol => Function::of(symbol),
         });
         Some(named.collect())
+    }
+
+    /// The same where one address makes all fail: it lies in shared memory or in a file that nobody can open,
+    /// as of a stack that was walked wrongly.
+    fn in_halves(&mut self, process: u32, addresses: &[Addr]) -> Option<Vec<Function>> {
+        if !is_there(process) {
+            return None;
+        }
+        if addresses.len() < 2 {
+            return Some(vec![Function::Nameless; addresses.len()]);
+        }
+        let (first, rest) = addresses.split_at(addresses.len() / 2);
+        let mut functions = self.functions(process, first)?;
+        functions.extend(self.functions(process, rest)?);
+        Some(functions)
     }
 }
 
@@ -80,6 +97,11 @@ impl Function {
             Symbolized::Unknown(_) => Function::Nameless,
         }
     }
+}
+
+/// Whether the process has not ended; one that nobody has waited for has no memory any more.
+fn is_there(process: u32) -> bool {
+    std::fs::read(format!("/proc/{process}/maps")).is_ok_and(|maps| !maps.is_empty())
 }
 
 fn words_at(process: u32, address: u64) -> Option<[u32; WORDS]> {

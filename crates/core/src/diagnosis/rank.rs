@@ -62,10 +62,11 @@ fn weight(finding: &Finding) -> f64 {
 /// device, and of the same file where it is one file's.
 fn explains(cause: &Finding, symptom: &Finding) -> bool {
     let Some(rule) = rules::rule_of(cause.cause) else { return false };
-    let same = |of: fn(&Subject) -> &Option<String>| match (of(&cause.subject), of(&symptom.subject)) {
-        (Some(a), Some(b)) => a == b,
-        _ => true,
-    };
+    let same =
+        |of: fn(&Subject) -> &Option<String>| match (of(&cause.subject), of(&symptom.subject)) {
+            (Some(a), Some(b)) => a == b,
+            _ => true,
+        };
     let known = rule.symptoms.contains(&symptom.cause)
         || rule.symptoms_of_file.contains(&symptom.cause) && same(|it| &it.file);
     let weighs = cause.severity >= symptom.severity

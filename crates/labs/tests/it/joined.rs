@@ -4,7 +4,7 @@
 
 use crate::chains::compiled;
 use crate::recording::Recording;
-use crate::support::{finish, is_module_without_types, iowhy, said, trial, watch};
+use crate::support::{finish, iowhy, is_module_without_types, said, trial, watch};
 use iowhy_core::model::{Operation, Origin, Request};
 use iowhy_labs::devices::{Backing, BlockDevice, FileSystem, Kind, LoopDevice};
 use iowhy_labs::error::Context;

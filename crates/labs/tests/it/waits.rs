@@ -10,7 +10,7 @@ use iowhy_labs::fio::{self, Access, Engine, Job, Report};
 use iowhy_labs::scratch::Scratch;
 use iowhy_labs::{Result, machine, process};
 use libtest_mimic::Trial;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -28,6 +28,7 @@ pub fn tests() -> Vec<Trial> {
         trial("waits::time_limits_under_a_limit", || asynchronous("5")),
         trial("waits::asleep_for_own_io_when_the_watch_begins", || asynchronous("0")),
         trial("waits::can_be_left_out", left_out),
+        trial("waits::stacks_of_programs_that_run", stacks_of_running),
     ]
 }
 
@@ -61,11 +62,7 @@ fn time_in(sums: &BTreeMap<&'static str, u64>, class: WaitClass) -> u64 {
 }
 
 /// At least 95 % of the time has a class.
-fn expect_explained(
-    recording: &Recording,
-    waits: &[&Wait],
-    sums: &BTreeMap<&'static str, u64>,
-) {
+fn expect_explained(recording: &Recording, waits: &[&Wait], sums: &BTreeMap<&'static str, u64>) {
     let all: u64 = sums.values().sum();
     assert!(all > 0, "nobody waited\n{}", recording.overview());
     let unknown = time_in(sums, WaitClass::Unknown);
@@ -241,5 +238,25 @@ fn left_out() -> Result<()> {
     let result = finish(record)?;
     assert!(result.status.success(), "{}", said(&result));
     assert!(Recording::open(&output)?.waits.is_empty());
+    Ok(())
+}
+
+/// fio's stacks are often walked wrongly, into memory that it shares and that is no file: that keeps no
+/// other frame from its name, and no stack is said to be of a process that has ended.
+fn stacks_of_running() -> Result<()> {
+    let scratch = Scratch::new()?;
+    let report = scratch.fresh("report");
+    let program: Program = Box::new(move |file| {
+        let job = Job::new(file, Engine::Psync, Access::RandomWrite, 4096).direct();
+        let job = job.with("thread", "1").with("size", "8m").timed(SECONDS);
+        job.command(&report).expect("fio is installed")
+    });
+    let recording = watch_throttled(&program, 50, Duration::from_secs(1), |_| Ok(()))?;
+    let own = waits_of(&recording, "fio").into_iter().filter_map(|wait| wait.user_stack_id);
+    let own: BTreeSet<u64> = own.collect();
+    assert!(!own.is_empty(), "no wait of fio has a stack");
+    let stacks = recording.stacks.iter().filter(|stack| own.contains(&stack.stack_id));
+    let said: BTreeSet<&str> = stacks.map(|stack| recording.text(stack.reason)).collect();
+    assert!(!said.iter().any(|reason| reason.contains("ended")), "{said:?}");
     Ok(())
 }

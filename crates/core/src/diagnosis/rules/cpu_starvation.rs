@@ -90,12 +90,12 @@ fn starved(facts: &Facts<'_>, starved_ns: u64) -> Finding {
         words::who(&subject),
         words::percent(its),
     );
-    let counts = format!("cat /proc/{}/task/*/schedstat", subject.pid.unwrap_or(0));
+    let pid = subject.pid.unwrap_or(0);
     of_lost(facts, lost_ns, beside_ns, sentence)
         .about(subject)
         .sure(Confidence::Certain)
         .shown("awake and without a CPU for 3 ms and more after a wait", starved_ns as f64, "ns", "iowhy waits")
-        .shown("awake and without a CPU in all, between waits, too", lost_ns as f64, "ns", counts)
+        .shown("awake and without a CPU in all, between waits, too", lost_ns as f64, "ns", format!("cat /proc/{pid}/task/*/schedstat"))
         .shown("of the time that it waits or is kept from a CPU", its * 100.0, "%", "iowhy waits")
         .fix("find what has the CPU (`top`, `perf top`): real-time tasks, cpu.max of its cgroup, steal time; give it a CPU of its own")
         .check("on an idle CPU (taskset) the delay is gone; if not, the device wakes it late")
