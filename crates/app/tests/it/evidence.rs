@@ -71,6 +71,7 @@ const DERIVED: &[(&str, &str)] = &[
     ("cpu-starvation", "awake and without a CPU for "),
     ("cpu-starvation", "of the time that it waits"),
     ("cgroup-throttle", "longest wait"),
+    ("cgroup-throttle", "requests' time queued by the limit's worker"),
     ("readahead-waste", "read for each byte of a touched page"),
     ("readahead-waste", "pages read that had been read before"),
 ];

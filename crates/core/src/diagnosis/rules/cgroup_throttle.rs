@@ -1,6 +1,7 @@
 //! A cgroup's I/O limit holds requests back before the block layer's clock starts.
 
 use super::*;
+use crate::analysis::summary::DeviceSummary;
 use crate::model::WaitClass;
 
 /// Functions that queue a bio which a limit held back.
@@ -39,14 +40,13 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let finding = if held_ns > 0 {
         Finding::of_blocked(facts, held_ns, String::new())
     } else {
-        let paths = facts.paths(DISPATCH);
-        subject.process = paths.first().and_then(|row| row.subject.process.clone());
-        subject.device = facts.devices().first().map(|device| device.device.clone());
+        // The worker's own name says nothing of who is held back.
+        let held = |it: &&DeviceSummary| !facts.paths_on(&it.device, DISPATCH).is_empty();
+        subject.device = facts.devices().iter().find(held).map(|it| it.device.clone());
         Finding::of_share(ImpactOf::DeviceTime, dispatched, 1.0, String::new())
     };
     let who = words::who(&subject);
     let on = words::on(&subject);
-    let flags = words::flags(&subject);
     let mut finding = finding
         .saying(format!("the I/O limit of its cgroup holds {who} back{on}"))
         .about(subject)
@@ -60,38 +60,43 @@ fn judge(facts: &Facts<'_>) -> Judged {
             .shown("longest wait", waited.longest_ns() as f64, "ns", "iowhy waits");
     }
     if dispatched > 0.0 {
-        let share = dispatched * 100.0;
         finding = finding
-            .shown("requests' time queued by the limit's worker", share, "%", format!("iowhy stacks{flags}"));
+            .shown("requests' time queued by the limit's worker", dispatched * 100.0, "%", "iowhy stacks");
     }
     Ok(finding.into())
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::diagnosis::diagnose;
+    use crate::diagnosis::{Finding, diagnose};
     use crate::model::WaitClass;
     use crate::script::Script;
 
     const MS: u64 = 1_000_000;
 
-    /// What the evidence's rows are.
-    fn rows(script: &Script) -> Vec<String> {
+    fn found(script: &Script) -> Finding {
         let findings = diagnose(&script.summary()).findings;
-        let found = findings.into_iter().find(|it| it.cause == "cgroup-throttle").unwrap();
+        findings.into_iter().find(|it| it.cause == "cgroup-throttle").unwrap()
+    }
+
+    /// What the evidence's rows are.
+    fn rows(found: &Finding) -> Vec<&str> {
         assert!(found.evidence.iter().all(|row| row.figure > 0.0), "{found:?}");
-        found.evidence.into_iter().map(|row| row.what).collect()
+        found.evidence.iter().map(|row| row.what.as_str()).collect()
     }
 
     #[test]
     fn what_was_not_seen_has_no_row() {
         let mut waits = Script::new(10);
         waits.wait((7, "cat"), WaitClass::CgroupThrottle, 5000 * MS, 0, 0);
-        let found = rows(&waits);
-        assert_eq!(found, ["waits for the limit, before the request was queued", "longest wait"]);
+        let rows_of_waits = ["waits for the limit, before the request was queued", "longest wait"];
+        assert_eq!(rows(&found(&waits)), rows_of_waits);
         let mut worker = Script::new(10);
         let read = worker.read("sda", 4096).by(9, "kworker/0:1").direct(1000, 1000, 5000 * MS);
         read.stacks(&["blk_throtl_dispatch_work_fn", "process_one_work"], &[], 1).add();
-        assert_eq!(rows(&worker), ["requests' time queued by the limit's worker"]);
+        let found = found(&worker);
+        assert_eq!(rows(&found), ["requests' time queued by the limit's worker"]);
+        // It is not the worker that is held back.
+        assert_eq!(found.sentence, "the I/O limit of its cgroup holds a process back on sda");
     }
 }

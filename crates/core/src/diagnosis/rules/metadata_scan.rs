@@ -77,7 +77,7 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, (time_ns, requests): (u64,
     let incomplete = !paths.is_empty() && user.is_none_or(|row| !row.subject.user_complete);
     let hint = if incomplete {
         "; its own functions are not known: the program lacks frame pointers or a map of its symbols (Java: \
-         -XX:+PreserveFramePointer and jcmd PID Compiler.perfmap)"
+         -XX:+PreserveFramePointer and `jcmd PID Compiler.perfmap`)"
     } else {
         ""
     };
