@@ -400,12 +400,18 @@ __noinline int move_request(u64 old, u64 key)
 	return 0;
 }
 
-__noinline int bytes_of(u64 key)
+/* More than any request holds: a bio has not ended with it. */
+#define NOT_ENDED (~0ULL)
+
+/* How many of the `done` bytes that begin with a bio lie behind it. */
+__noinline u64 behind_bio(u64 key, u32 done)
 {
-	return READ((struct bio *)key, bi_iter.bi_size);
+	u32 size = READ((struct bio *)key, bi_iter.bi_size);
+
+	return done < size ? NOT_ENDED : done - size;
 }
 
-/* Sends what was noted for a disk above; whether there was anything. */
+/* Sends what was noted for a disk above, if there was anything. */
 __noinline int end_one_above(u64 key, s32 status, u64 now)
 {
 	struct wire_request *r = find_request(key | ABOVE);
@@ -418,7 +424,8 @@ __noinline int end_one_above(u64 key, s32 status, u64 now)
 	emit_owners(r, &r->part);
 	emit(r, sizeof(*r), COUNT_RING_FULL_REQUEST);
 	remove_request(key | ABOVE);
-	return 1;
+	add_to_handed_on(-1);
+	return 0;
 }
 
 /* Sends what was noted for the disks above of a request's bios, of which `done` bytes have ended. */
@@ -427,13 +434,12 @@ __noinline int end_above(u64 key, u32 done, s32 status, u64 now)
 	u32 i;
 
 	for (i = 0; key && i < MAX_BIOS; i++) {
-		u32 size = bytes_of(key);
+		u64 behind = behind_bio(key, done);
 
-		if (done < size)
+		if (behind == NOT_ENDED)
 			break;
-		done -= size;
-		if (end_one_above(key, status, now))
-			add_to_handed_on(-1);
+		done = behind;
+		end_one_above(key, status, now);
 		key = next_bio(key);
 	}
 	return 0;
@@ -446,11 +452,11 @@ __noinline int go_on(u64 old, u32 done)
 	u32 i;
 
 	for (i = 0; key && i < MAX_BIOS; i++) {
-		u32 size = bytes_of(key);
+		u64 behind = behind_bio(key, done);
 
-		if (done < size)
+		if (behind == NOT_ENDED)
 			break;
-		done -= size;
+		done = behind;
 		key = key == old ? next_bio(key) : forget_bio(key);
 	}
 	if (key && key != old)

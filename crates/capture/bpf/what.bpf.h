@@ -44,6 +44,18 @@ static __always_inline u64 check_of_inode(u64 number, u32 generation)
 	return number ^ ((u64)generation << 32);
 }
 
+/* Adds a dentry's name to the file's in the room; returns its parent, 0 where that was all. */
+__noinline u64 name_dentry(u64 address, u32 level)
+{
+	struct dentry *dentry = (struct dentry *)address;
+	u64 parent = number_of(READ(dentry, d_parent));
+	union room *room = room_of(level);
+
+	if (!room || !parent || parent == address)
+		return 0;
+	return add_name(&room->file.names, READ(dentry, d_name.name)) ? parent : 0;
+}
+
 /*
  * Sends the file's path, once. `dentry` may be null: then a name of the inode is taken. A global
  * function, as all that loop: the verifier looks at each once, not once on each way to each caller.
@@ -51,7 +63,7 @@ static __always_inline u64 check_of_inode(u64 number, u32 generation)
 __noinline int see_file(u64 inode_address, u64 dentry_address, u32 level)
 {
 	struct inode *inode = (struct inode *)inode_address;
-	struct dentry *dentry = (struct dentry *)dentry_address;
+	u64 dentry = dentry_address;
 	struct wire_inode id = {};
 	struct wire_file *file;
 	struct seen *slot;
@@ -80,17 +92,10 @@ __noinline int see_file(u64 inode_address, u64 dentry_address, u32 level)
 		u64 alias = number_of(READ(inode, i_dentry.first));
 
 		if (alias)
-			dentry = (void *)(alias - alias_offset());
+			dentry = alias - alias_offset();
 	}
-	for (depth = 0; dentry && depth <= WIRE_NAMES_MAX; depth++) {
-		struct dentry *parent = READ(dentry, d_parent);
-
-		if (!parent || number_of(parent) == number_of(dentry))
-			break;
-		if (!add_name(&file->names, READ(dentry, d_name.name)))
-			break;
-		dentry = parent;
-	}
+	for (depth = 0; dentry && depth <= WIRE_NAMES_MAX; depth++)
+		dentry = name_dentry(dentry, level);
 	if (file->names.cut)
 		count(COUNT_PATH_CUT);
 	if (emit(file, NAMED_SIZE(struct wire_file, file), COUNT_RING_FULL_DETAIL))
