@@ -210,8 +210,8 @@ pub struct Only {
     /// Only requests whose rwbs text holds all of these letters: M for metadata, S for sync …
     #[arg(long, value_name = "LETTERS", default_value = "", hide_default_value = true)]
     pub flags: String,
-    /// Only requests that took at least this long from queueing to completion; where that is not
-    /// known they stay
+    /// Only requests that are known to have taken at least this long from queueing to completion, or to
+    /// the end of the watch
     #[arg(long = "above", value_name = "MILLISECONDS", default_value = "0", hide_default_value = true, value_parser = milliseconds)]
     pub latency: Duration,
 }

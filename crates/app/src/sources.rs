@@ -210,7 +210,7 @@ pub fn read_while(
     loop {
         batch.clear();
         let progress = source.fill(&mut batch, &mut names)?;
-        silent.add(batch.retain(filter, &names));
+        silent.add(batch.retain(filter, &names, source.environment().end_ns));
         if !each(&batch, &names, source)? || progress == Progress::Done {
             return Ok((names, silent));
         }

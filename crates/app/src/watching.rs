@@ -90,7 +90,7 @@ pub fn watch<S: Sink>(
         let progress = live.fill(&mut batch, &mut names)?;
         let arrived = batch.requests.len();
         told.requests += arrived as u64;
-        silent.add(batch.retain(filter, &names));
+        silent.add(batch.retain(filter, &names, live.environment().end_ns));
         let taken = match failed {
             None => sink.take(&batch, &names).and_then(|()| sink.seen(live.seen_ns(), &names)),
             Some(_) => Ok(()),

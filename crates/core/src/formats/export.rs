@@ -73,7 +73,7 @@ pub fn export<S: Source>(
         batch.clear();
         let progress = source.fill(&mut batch, &mut names).map_err(Error::Source)?;
         requests += batch.requests.len() as u64;
-        batch.retain(filter, &names);
+        batch.retain(filter, &names, source.environment().end_ns);
         kept_requests += batch.requests.len() as u64;
         format.take(&batch, &names, out).map_err(Error::Write)?;
         if progress == Progress::Done {

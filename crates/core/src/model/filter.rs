@@ -56,7 +56,7 @@ pub struct Filter {
     pub operations: Vec<super::Operation>,
     /// Letters of which rwbs must hold every one.
     pub flags: String,
-    /// Q2C of at least so many nanoseconds; what has not completed is kept.
+    /// Q2C of at least so many nanoseconds, as far as it is known: what is not known to be as long goes.
     pub latency_ns: u64,
 }
 
@@ -66,14 +66,20 @@ impl Filter {
         *self == Filter::default()
     }
 
-    /// Whether `request`, made of `parts`, is kept.
-    pub fn keeps(&self, request: &Request, parts: &[RequestPart], names: &Names) -> bool {
+    /// Whether `request`, made of `parts`, is kept; what is in flight has taken up to `until_ns` so far.
+    pub fn keeps(
+        &self,
+        request: &Request,
+        parts: &[RequestPart],
+        names: &Names,
+        until_ns: u64,
+    ) -> bool {
         let text = |name: Name| names.get(name);
         let rwbs = text(request.rwbs);
         any_or_empty(&self.devices, |device| *device == text(request.device))
             && any_or_empty(&self.operations, |operation| *operation == request.operation)
             && self.flags.chars().all(|flag| rwbs.contains(flag))
-            && request.q2c_ns.is_none_or(|q2c| q2c >= self.latency_ns)
+            && (self.latency_ns == 0 || request.least_ns(until_ns) >= Some(self.latency_ns))
             && any_or_empty(&self.processes, |wanted| is_process(wanted, request, parts, names))
             && any_or_empty(&self.cgroups, |wanted| is_cgroup(wanted, request, parts, names))
             && any_or_empty(&self.files, |wanted| {
@@ -215,7 +221,7 @@ mod tests {
         script.wait((8, "dd"), super::super::WaitClass::PageRead, 100, 60, 0);
         script.batch.waits[1].device = Some(script.names.intern("sda"));
         let said = |filter: Filter| -> Vec<String> {
-            script.batch.clone().retain(&filter, &script.names).sentences().collect()
+            script.batch.clone().retain(&filter, &script.names, 0).sentences().collect()
         };
         let (devices, files) = (vec!["sda".to_owned()], vec!["/srv".to_owned()]);
         let processes = vec!["cat".to_owned()];
@@ -239,5 +245,24 @@ mod tests {
         };
         assert!(kept("/workers") && kept("/workers/a"));
         assert!(!kept("/work") && !kept("/writers"));
+    }
+
+    #[test]
+    fn only_what_is_known_to_be_long_is_above() {
+        use super::super::{Operation, Status};
+        use crate::script::START_NS;
+        const MS: u64 = 1_000_000;
+        let mut script = Script::new(10);
+        script.read("sda", 512).direct(0, 0, 9 * MS).add();
+        let long = script.read("sda", 512).direct(0, MS, 9 * MS).add();
+        // Nobody queued the kernel's own flushes: of the second the beginning is not known either.
+        let flush = script.request("sda", Operation::Flush).issued(10 * MS).add();
+        script.request("sda", Operation::Flush).add();
+        let waiting = script.read("sda", 512).status(Status::InFlight).add();
+        script.read("sda", 512).at(5 * MS as i64).status(Status::InFlight).add();
+        let filter = Filter { latency_ns: 10 * MS, ..Filter::default() };
+        script.batch.retain(&filter, &script.names, START_NS + 12 * MS);
+        let kept: Vec<u64> = script.batch.requests.iter().map(|it| it.request_id).collect();
+        assert_eq!(kept, [long, flush, waiting]);
     }
 }
