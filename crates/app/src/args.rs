@@ -333,21 +333,7 @@ fn operation(text: &str) -> Result<Operation, String> {
 impl std::fmt::Display for Only {
     /// The flags as the user could have written them.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let many = |flag: &str, values: &[String]| -> Vec<String> {
-            values.iter().map(|value| format!("{flag} {value}")).collect()
-        };
-        let mut words = many("--device", &self.devices);
-        words.extend(many("--process", &self.processes));
-        words.extend(many("--cgroup", &self.cgroups));
-        words.extend(many("--file", &self.files));
-        words.extend(self.operations.iter().map(|op| format!("--operation {}", op.word())));
-        if !self.flags.is_empty() {
-            words.push(format!("--flags {}", self.flags));
-        }
-        if !self.latency.is_zero() {
-            words.push(format!("--above {}", self.latency.as_secs_f64() * 1e3));
-        }
-        f.write_str(&words.join(" "))
+        write!(f, "{}", self.filter())
     }
 }
 

@@ -53,6 +53,9 @@ pub trait Sink {
     /// Takes note of what is true of the watch so far.
     fn note(&mut self, _now: &Environment) {}
 
+    /// Takes note of when the watch ended; what is in flight then comes with its last rows, after this.
+    fn ended(&mut self, _end_ns: u64) {}
+
     /// Takes back what it has begun: nothing was watched.
     fn discard(self)
     where
@@ -88,8 +91,10 @@ pub fn watch<S: Sink>(
     loop {
         batch.clear();
         let progress = live.fill(&mut batch, &mut names)?;
-        let arrived = batch.requests.len();
-        told.requests += arrived as u64;
+        told.requests += batch.requests.len() as u64;
+        if progress == Progress::Done {
+            sink.ended(live.environment().end_ns);
+        }
         silent.add(batch.retain(filter, &names, live.environment().end_ns));
         let taken = match failed {
             None => sink.take(&batch, &names).and_then(|()| sink.seen(live.seen_ns(), &names)),

@@ -2,6 +2,7 @@
 //! `recording.json`.
 
 use super::cgroup::Cgroup;
+use super::filter::{Filter, hides_others};
 use super::loss::Losses;
 use std::collections::BTreeMap;
 
@@ -112,6 +113,17 @@ impl Environment {
     /// Whether another tool made it: what it lacks, its reader did not choose.
     pub fn is_imported(&self) -> bool {
         self.source == Environment::IMPORTED
+    }
+
+    /// Adds a filter to the one that was applied while recording.
+    pub fn keep(&mut self, filter: &Filter) {
+        self.filter = format!("{} {filter}", self.filter).trim().to_owned();
+    }
+
+    /// Whether requests are left out of devices that others are there of: then nobody can say what else
+    /// those devices did meanwhile, and for whom.
+    pub fn hides_others(&self) -> bool {
+        hides_others(&self.filter)
     }
 
     /// How long the watch lasted, in nanoseconds.

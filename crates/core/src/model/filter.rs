@@ -60,10 +60,44 @@ pub struct Filter {
     pub latency_ns: u64,
 }
 
+impl std::fmt::Display for Filter {
+    /// The flags as the user could have written them.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let many = |flag: &str, values: &[String]| -> Vec<String> {
+            values.iter().map(|value| format!("{flag} {value}")).collect()
+        };
+        let mut words = many(DEVICE, &self.devices);
+        words.extend(many("--process", &self.processes));
+        words.extend(many("--cgroup", &self.cgroups));
+        words.extend(many("--file", &self.files));
+        words.extend(self.operations.iter().map(|op| format!("--operation {}", op.word())));
+        if !self.flags.is_empty() {
+            words.push(format!("--flags {}", self.flags));
+        }
+        if self.latency_ns > 0 {
+            words.push(format!("--above {}", self.latency_ns as f64 / 1e6));
+        }
+        f.write_str(&words.join(" "))
+    }
+}
+
+/// The flag that chooses among devices.
+const DEVICE: &str = "--device";
+
+/// Whether a filter, as it is written, leaves out requests of devices that it keeps others of.
+pub(super) fn hides_others(text: &str) -> bool {
+    text.split_whitespace().any(|word| word.starts_with("--") && word != DEVICE)
+}
+
 impl Filter {
     /// Whether it keeps everything.
     pub fn is_empty(&self) -> bool {
         *self == Filter::default()
+    }
+
+    /// All of the devices that it keeps something of.
+    pub fn of_devices(&self) -> Filter {
+        Filter { devices: self.devices.clone(), ..Filter::default() }
     }
 
     /// Whether `request`, made of `parts`, is kept; what is in flight has taken up to `until_ns` so far.
@@ -264,5 +298,18 @@ mod tests {
         script.batch.retain(&filter, &script.names, START_NS + 12 * MS);
         let kept: Vec<u64> = script.batch.requests.iter().map(|it| it.request_id).collect();
         assert_eq!(kept, [long, flush, waiting]);
+    }
+
+    #[test]
+    fn a_filter_reads_as_it_is_written() {
+        let filter = Filter {
+            devices: vec!["sda".to_owned(), "sdb".to_owned()],
+            operations: vec![super::super::Operation::Read],
+            latency_ns: 1_500_000,
+            ..Filter::default()
+        };
+        assert_eq!(filter.to_string(), "--device sda --device sdb --operation read --above 1.5");
+        assert!(hides_others(&filter.to_string()));
+        assert!(!hides_others(&filter.of_devices().to_string()) && !hides_others(""));
     }
 }
