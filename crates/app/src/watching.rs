@@ -74,6 +74,7 @@ pub fn watch<S: Sink>(
 ) -> Result<Watched<S>, Failure> {
     let stop = stop_flag()?;
     let mut live = Live::begin(options)?;
+    let filter = filter.on_disks(&live.environment().devices);
     let mut sink = begin(live.environment())?;
     let mut child = match until.command.as_mut().map(start).transpose() {
         Ok(child) => child,
@@ -95,7 +96,7 @@ pub fn watch<S: Sink>(
         if progress == Progress::Done {
             sink.ended(live.environment().end_ns);
         }
-        silent.add(batch.retain(filter, &names, live.environment().end_ns));
+        silent.add(batch.retain(&filter, &names, live.environment().end_ns));
         let taken = match failed {
             None => sink.take(&batch, &names).and_then(|()| sink.seen(live.seen_ns(), &names)),
             Some(_) => Ok(()),

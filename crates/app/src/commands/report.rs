@@ -20,12 +20,14 @@ pub fn run(args: &Report) -> Result<(), Failure> {
 pub fn read(paths: &[PathBuf], only: &Only) -> Result<Summaries, Failure> {
     let mut source = sources::open(paths, false)?;
     let filter = only.filter();
+    source.require_devices(&filter, false)?;
     let mut filtered = Filtered::new(source.environment(), &filter);
     let all = Filter::default();
     let (names, _) = sources::read_all(&mut source, &all, |batch, names, environment| {
         filtered.add(batch, names, environment.end_ns);
         Ok(())
     })?;
+    source.require_devices(&filter, true)?;
     Ok(filtered.finish(source.environment(), &names))
 }
 

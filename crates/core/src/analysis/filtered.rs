@@ -38,7 +38,7 @@ impl Summaries {
 impl Filtered {
     /// For a source whose environment is `environment` now, as for [`Summarizer::new`].
     pub fn new(environment: &Environment, filter: &Filter) -> Filtered {
-        let filter = filter.clone();
+        let filter = filter.on_disks(&environment.devices);
         let devices = filter.of_devices();
         let whole = (devices != filter).then(|| Part::new(environment, devices));
         Filtered { shown: Part::new(environment, filter), whole }

@@ -117,6 +117,7 @@ impl Environment {
 
     /// Adds a filter to the one that was applied while recording.
     pub fn keep(&mut self, filter: &Filter) {
+        let filter = filter.on_disks(&self.devices);
         self.filter = format!("{} {filter}", self.filter).trim().to_owned();
     }
 

@@ -1,5 +1,6 @@
 //! Which requests the user wants to see. One definition for live watches and recordings.
 
+use super::environment::Device;
 use super::file::FileActivity;
 use super::names::{Name, Names};
 use super::open::Open;
@@ -98,6 +99,15 @@ impl Filter {
     /// All of the devices that it keeps something of.
     pub fn of_devices(&self) -> Filter {
         Filter { devices: self.devices.clone(), ..Filter::default() }
+    }
+
+    /// The same of whole disks, where requests are: partitions of `devices` become theirs.
+    pub fn on_disks(&self, devices: &[Device]) -> Filter {
+        let disk = |wanted: &String| {
+            let found = devices.iter().find(|device| device.name == *wanted);
+            found.and_then(|device| device.partition_of.as_ref()).unwrap_or(wanted).clone()
+        };
+        Filter { devices: self.devices.iter().map(disk).collect(), ..self.clone() }
     }
 
     /// Whether `request`, made of `parts`, is kept; what is in flight has taken up to `until_ns` so far.
@@ -298,6 +308,19 @@ mod tests {
         script.batch.retain(&filter, &script.names, START_NS + 12 * MS);
         let kept: Vec<u64> = script.batch.requests.iter().map(|it| it.request_id).collect();
         assert_eq!(kept, [long, flush, waiting]);
+    }
+
+    #[test]
+    fn a_partition_is_asked_for_on_its_disk() {
+        let part = Device {
+            name: "sda1".to_owned(),
+            partition_of: Some("sda".to_owned()),
+            ..Device::default()
+        };
+        let filter =
+            |device: &str| Filter { devices: vec![device.to_owned()], ..Filter::default() };
+        assert_eq!(filter("sda1").on_disks(std::slice::from_ref(&part)), filter("sda"));
+        assert_eq!(filter("sdb1").on_disks(&[part]), filter("sdb1"));
     }
 
     #[test]

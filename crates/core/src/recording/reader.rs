@@ -43,6 +43,11 @@ impl Reader {
 }
 
 impl Reader {
+    /// Where the recording stands.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     /// Whether all tables were read equally far: between two rounds, each of a few seconds.
     pub fn is_between_rounds(&self) -> bool {
         self.round.is_none()
