@@ -128,8 +128,7 @@ impl<'a> Facts<'a> {
 
     /// Whether so many waits lack their stack, or are lost, that their classes are too low to be sure of.
     pub fn loses_waits(&self) -> bool {
-        let lost = self.summary.losses.items.iter().filter(|loss| loss.place.starts_with("wait"));
-        let lost: u64 = lost.map(|loss| loss.count).sum();
+        let lost: u64 = self.summary.losses.waits().map(|loss| loss.count).sum();
         let kept: u64 = self.summary.patterns.waits.iter().map(|group| group.waits).sum();
         let all = kept + self.summary.watch.left_out_waits + lost;
         lost as f64 > LOSSY * all as f64

@@ -3,7 +3,9 @@
 
 use super::cgroup::Cgroup;
 use super::filter::{Filter, hides_others};
-use super::loss::Losses;
+use super::loss::{Loss, Losses};
+use super::table::Table;
+use super::wait::Wait;
 use std::collections::BTreeMap;
 
 /// A field of `recording.json`, for the page that documents it.
@@ -105,6 +107,19 @@ impl Environment {
     /// Whether the watch would have filled the table if there had been anything for it.
     pub fn fills(&self, table: &str) -> bool {
         self.tables.iter().any(|filled| filled == table)
+    }
+
+    /// Why nothing is known of waits where there is none; `None` where there was none.
+    pub fn unknown_waits(&self) -> Option<String> {
+        let lost = self.losses.waits().map(Loss::sentence).collect::<Vec<_>>().join(", ");
+        if self.is_imported() {
+            Some("such captures tell no waits of threads".to_owned())
+        } else if !self.fills(Wait::NAME) {
+            let cause = "they were left out of it (--no-waits), or are not there any more";
+            Some(format!("the source has no table of waits: {cause}"))
+        } else {
+            (!lost.is_empty()).then(|| format!("lost: {lost}"))
+        }
     }
 
     /// What [`Environment::source`] is of captures that another tool made.
