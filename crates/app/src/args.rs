@@ -210,8 +210,8 @@ pub struct Only {
     /// Only requests whose rwbs text holds all of these letters: M for metadata, S for sync …
     #[arg(long, value_name = "LETTERS", default_value = "", hide_default_value = true)]
     pub flags: String,
-    /// Only requests that took at least this long from queueing to completion; where that is not
-    /// known they stay
+    /// Only requests that are known to have taken at least this long from queueing to completion, or to
+    /// the end of the watch
     #[arg(long = "above", value_name = "MILLISECONDS", default_value = "0", hide_default_value = true, value_parser = milliseconds)]
     pub latency: Duration,
 }
@@ -333,21 +333,7 @@ fn operation(text: &str) -> Result<Operation, String> {
 impl std::fmt::Display for Only {
     /// The flags as the user could have written them.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let many = |flag: &str, values: &[String]| -> Vec<String> {
-            values.iter().map(|value| format!("{flag} {value}")).collect()
-        };
-        let mut words = many("--device", &self.devices);
-        words.extend(many("--process", &self.processes));
-        words.extend(many("--cgroup", &self.cgroups));
-        words.extend(many("--file", &self.files));
-        words.extend(self.operations.iter().map(|op| format!("--operation {}", op.word())));
-        if !self.flags.is_empty() {
-            words.push(format!("--flags {}", self.flags));
-        }
-        if !self.latency.is_zero() {
-            words.push(format!("--above {}", self.latency.as_secs_f64() * 1e3));
-        }
-        f.write_str(&words.join(" "))
+        write!(f, "{}", self.filter())
     }
 }
 

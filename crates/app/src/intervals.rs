@@ -11,7 +11,7 @@ use crate::watching::{Sink, Until, watch};
 use iowhy_capture::live::Options;
 use iowhy_core::analysis::intervals::{Cutter, Interval, Pass};
 use iowhy_core::figures::counted;
-use iowhy_core::model::{Environment, Names};
+use iowhy_core::model::{Environment, Filter, Names};
 use iowhy_core::source::{Batch, Source};
 use iowhy_views::interval::{View, line, render};
 use iowhy_views::style::Style;
@@ -55,7 +55,7 @@ struct Printer<F: 'static> {
     view: &'static View<F>,
     style: Style,
     json: bool,
-    filter: String,
+    filter: Filter,
     answer: Answer,
 }
 
@@ -67,14 +67,14 @@ impl<F> Printer<F> {
             view,
             style: Style { width, rows: ROWS, ..style },
             json: args.json,
-            filter: args.only.to_string(),
+            filter: args.only.filter(),
             answer: Answer::begin(),
         }
     }
 
     /// Prints an interval; an error where nobody reads any more.
     fn print(&mut self, mut interval: Interval<F>) -> Result<(), Failure> {
-        interval.environment.filter = both(&interval.environment.filter, &self.filter);
+        interval.environment.keep(&self.filter);
         let text = match self.json {
             true => line(self.view, &interval),
             false => render(self.view, &interval, &self.style),
@@ -83,11 +83,6 @@ impl<F> Printer<F> {
         let unread = || Failure::new("failed to print an interval", None);
         read.then_some(()).ok_or_else(unread)
     }
-}
-
-/// The filter of a recording and that of the report.
-fn both(recorded: &str, own: &str) -> String {
-    [recorded, own].join(" ").trim().to_owned()
 }
 
 /// What takes the rows of a watch.

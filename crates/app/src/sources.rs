@@ -10,9 +10,10 @@ use iowhy_core::formats::blktrace::{self, Capture, Inputs, Kind, Options, Order,
 use iowhy_core::formats::events::ProcessNames;
 use iowhy_core::formats::import::{self, Import};
 use iowhy_core::model::filter::Silent;
-use iowhy_core::model::{Environment, Filter, Names};
+use iowhy_core::model::{Environment, Filter, Name, Names};
 use iowhy_core::recording::Reader;
 use iowhy_core::source::{Batch, Progress, Source};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// What was named.
@@ -26,6 +27,9 @@ pub enum Found {
 const WHAT_IS_READ: &str = "a source is a recording's directory, blktrace's files (sda.blktrace.*, \
     or just sda), a dump of `blkparse -d`, the text of blkparse, ftrace or perf script, or - for \
     standard input";
+
+/// Devices that a hint names.
+const MOST_LISTED: usize = 8;
 
 /// What warnings call standard input.
 const STDIN_NAME: &str = "standard input";
@@ -147,6 +151,30 @@ pub fn open(given: &[PathBuf], events: bool) -> Result<Opened, Failure> {
 }
 
 impl Opened {
+    /// Refuses devices that the source does not have: of a recording before it is read, of a capture,
+    /// which has no list of its own, once it is (`is_read`).
+    pub fn require_devices(&self, filter: &Filter, is_read: bool) -> Result<(), Failure> {
+        let environment = self.environment();
+        let wanted = filter.on_disks(&environment.devices).devices;
+        let is_listed = |name: &&String| environment.devices.iter().any(|it| it.name == **name);
+        if wanted.iter().all(|name| is_listed(&name)) {
+            return Ok(());
+        }
+        let known: BTreeSet<String> = match (self, is_read) {
+            // One that came and went during the watch is in no list.
+            (Opened::Recording(reader), false) => devices_of(reader.directory())?,
+            (Opened::Capture(_), true) => {
+                environment.devices.iter().map(|device| device.name.clone()).collect()
+            }
+            _ => return Ok(()),
+        };
+        let unknown = wanted.iter().find(|name| !is_listed(name) && !known.contains(*name));
+        match unknown {
+            None => Ok(()),
+            Some(name) => Err(no_device(name, &known)),
+        }
+    }
+
     /// Whether no row will come that belongs, but for a second or so, before those that came: a
     /// recording gives a few seconds of one table, then of the next.
     pub fn is_settled(&self) -> bool {
@@ -155,6 +183,33 @@ impl Opened {
             Opened::Capture(_) => true,
         }
     }
+}
+
+/// The devices that a recording has requests of.
+fn devices_of(directory: &Path) -> Result<BTreeSet<String>, Failure> {
+    let mut reader = Reader::open(directory)?;
+    let (mut names, mut batch) = (Names::new(), Batch::default());
+    let mut devices = BTreeSet::new();
+    loop {
+        batch.clear();
+        let progress = reader.fill(&mut batch, &mut names)?;
+        let found: BTreeSet<Name> = batch.requests.iter().map(|request| request.device).collect();
+        devices.extend(found.into_iter().map(|name| names.get(name).to_owned()));
+        if progress == Progress::Done {
+            return Ok(devices);
+        }
+    }
+}
+
+fn no_device(name: &str, known: &BTreeSet<String>) -> Failure {
+    let listed: Vec<&str> = known.iter().take(MOST_LISTED).map(String::as_str).collect();
+    let more = known.len() - listed.len();
+    let hint = match (listed.is_empty(), more) {
+        (true, _) => "it has requests of no device".to_owned(),
+        (false, 0) => format!("it has requests of {}", listed.join(" ")),
+        (false, _) => format!("it has requests of {} and {more} more", listed.join(" ")),
+    };
+    Failure::new(format!("failed to find device {name}: the source has no such"), Some(hint))
 }
 
 /// Imports a capture.
@@ -205,13 +260,19 @@ pub fn read_while(
     filter: &Filter,
     mut each: impl FnMut(&Batch, &Names, &Opened) -> Result<bool, Failure>,
 ) -> Result<(Names, Silent), Failure> {
+    source.require_devices(filter, false)?;
+    let filter = &filter.on_disks(&source.environment().devices);
     let (mut names, mut batch) = (Names::new(), Batch::default());
     let mut silent = Silent::default();
     loop {
         batch.clear();
         let progress = source.fill(&mut batch, &mut names)?;
-        silent.add(batch.retain(filter, &names));
-        if !each(&batch, &names, source)? || progress == Progress::Done {
+        silent.add(batch.retain(filter, &names, source.environment().end_ns));
+        if !each(&batch, &names, source)? {
+            return Ok((names, silent));
+        }
+        if progress == Progress::Done {
+            source.require_devices(filter, true)?;
             return Ok((names, silent));
         }
     }

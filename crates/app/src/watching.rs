@@ -53,6 +53,9 @@ pub trait Sink {
     /// Takes note of what is true of the watch so far.
     fn note(&mut self, _now: &Environment) {}
 
+    /// Takes note of when the watch ended; what is in flight then comes with its last rows, after this.
+    fn ended(&mut self, _end_ns: u64) {}
+
     /// Takes back what it has begun: nothing was watched.
     fn discard(self)
     where
@@ -71,6 +74,7 @@ pub fn watch<S: Sink>(
 ) -> Result<Watched<S>, Failure> {
     let stop = stop_flag()?;
     let mut live = Live::begin(options)?;
+    let filter = filter.on_disks(&live.environment().devices);
     let mut sink = begin(live.environment())?;
     let mut child = match until.command.as_mut().map(start).transpose() {
         Ok(child) => child,
@@ -88,9 +92,11 @@ pub fn watch<S: Sink>(
     loop {
         batch.clear();
         let progress = live.fill(&mut batch, &mut names)?;
-        let arrived = batch.requests.len();
-        told.requests += arrived as u64;
-        silent.add(batch.retain(filter, &names));
+        told.requests += batch.requests.len() as u64;
+        if progress == Progress::Done {
+            sink.ended(live.environment().end_ns);
+        }
+        silent.add(batch.retain(&filter, &names, live.environment().end_ns));
         let taken = match failed {
             None => sink.take(&batch, &names).and_then(|()| sink.seen(live.seen_ns(), &names)),
             Some(_) => Ok(()),

@@ -106,16 +106,16 @@ impl Batch {
     }
 
     /// Keeps only the requests that `filter` keeps, with their parts, the waits and what was done with
-    /// files; of samples all but those about all requests. Returns which waits go because they do not
-    /// tell what the filter asks for.
-    pub fn retain(&mut self, filter: &Filter, names: &Names) -> Silent {
+    /// files; of samples all but those about all requests. What is in flight has taken up to `until_ns`.
+    /// Returns which waits go because they do not tell what the filter asks for.
+    pub fn retain(&mut self, filter: &Filter, names: &Names, until_ns: u64) -> Silent {
         if filter.is_empty() {
             return Silent::default();
         }
         let mut requests = Vec::new();
         let mut parts = Vec::new();
         for (request, own) in self.requests_with_parts() {
-            if filter.keeps(request, own, names) {
+            if filter.keeps(request, own, names, until_ns) {
                 requests.push(request.clone());
                 parts.extend_from_slice(own);
             }

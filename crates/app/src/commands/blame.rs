@@ -8,7 +8,7 @@ use crate::sources;
 use crate::watching::{Sink, Until, watch};
 use iowhy_capture::live::Options;
 use iowhy_core::analysis::{Summarizer, Summary};
-use iowhy_core::model::{Environment, Filter, Names};
+use iowhy_core::model::{Filter, Names};
 use iowhy_core::source::{Batch, Source};
 
 /// Shows who made whom wait.
@@ -59,7 +59,8 @@ fn live(args: &Args, only: &Only, waiters: Filter) -> Result<Summary, Failure> {
     let watched = watch(&options, &only.filter(), until, |now| {
         Ok(Waiters { summarizer: Summarizer::new(now), only: waiters })
     })?;
-    let environment = Environment { filter: only.to_string(), ..watched.environment };
+    let mut environment = watched.environment;
+    environment.keep(&only.filter());
     Ok(watched.sink.summarizer.finish(&environment, &watched.names))
 }
 
@@ -72,8 +73,7 @@ fn recorded(args: &Args, only: &Only, waiters: &Filter) -> Result<Summary, Failu
         Ok(())
     })?;
     let mut environment = source.environment().clone();
-    environment.filter =
-        [environment.filter.as_str(), &only.to_string()].join(" ").trim().to_owned();
+    environment.keep(&only.filter());
     Ok(waiters.summarizer.finish(&environment, &names))
 }
 

@@ -6,7 +6,6 @@ use crate::output;
 use crate::watching::{Until, watch};
 use iowhy_capture::live::Options;
 use iowhy_core::analysis::{Summarizer, Summary};
-use iowhy_core::model::Environment;
 
 /// Stacks taken a second on each CPU, as by a watch without flags.
 const STACKS: u32 = 500;
@@ -15,7 +14,7 @@ const STACKS: u32 = 500;
 pub fn run(args: &Chains) -> Result<(), Failure> {
     let summary = match args.source.paths.as_slice() {
         [] => live(args)?,
-        paths => super::report::read(paths, &args.only)?,
+        paths => super::report::read(paths, &args.only)?.shown,
     };
     let text = match args.show.json {
         true => iowhy_views::json::chains(&summary),
@@ -35,6 +34,7 @@ fn live(args: &Chains) -> Result<Summary, Failure> {
     let until = Until { time: Some(args.source.time), command: None };
     let filter = args.only.filter();
     let watched = watch(&options, &filter, until, |now| Ok(Summarizer::new(now)))?;
-    let environment = Environment { filter: args.only.to_string(), ..watched.environment };
+    let mut environment = watched.environment;
+    environment.keep(&filter);
     Ok(watched.sink.finish(&environment, &watched.names))
 }

@@ -34,7 +34,7 @@ pub fn run(args: &Diff) -> Result<(), Failure> {
 }
 
 fn read(path: &Path) -> Result<Summary, Failure> {
-    report::read(&[path.to_owned()], &Only::default())
+    Ok(report::read(&[path.to_owned()], &Only::default())?.shown)
 }
 
 fn style(width: Option<usize>) -> Style {

@@ -14,7 +14,7 @@ pub fn run(args: &Explain) -> Result<(), Failure> {
     let (what, paths) = meant(args);
     let summary = match paths.is_empty() {
         true => None,
-        false => Some(super::report::read(&paths, &Only::default())?),
+        false => Some(super::report::read(&paths, &Only::default())?.shown),
     };
     let diagnosis = summary.as_ref().map(diagnose);
     let source = sources::words(&paths);
@@ -55,7 +55,10 @@ fn find(what: &str, diagnosis: Option<&Diagnosis>) -> Result<&'static Rule, Fail
             let found = diagnosis.findings.get(number).and_then(|it| rules::rule_of(it.cause));
             found.ok_or_else(|| {
                 let there = match diagnosis.findings.len() {
-                    0 => "nothing was found".to_owned(),
+                    0 => match &diagnosis.unjudged {
+                        Some(why) => why.trim_end_matches('.').to_owned(),
+                        None => "nothing was found".to_owned(),
+                    },
                     1 => "there is only one".to_owned(),
                     count => format!("there are {count}"),
                 };

@@ -21,8 +21,10 @@ pub fn run(args: &Export) -> Result<(), Failure> {
     let Some(mut format) = format(args) else { return captures::write(args) };
     let events = args.format == Format::Csv && args.table == Which::Events;
     let mut source = sources::open(&args.source.paths, events)?;
+    let filter = args.only.filter();
+    source.require_devices(&filter, false)?;
     let mut out = writer(args)?;
-    match export(&mut source, &args.only.filter(), format.as_mut(), &mut out) {
+    match export(&mut source, &filter, format.as_mut(), &mut out) {
         Ok(exported) => tell(&exported, args),
         Err(Error::Source(error)) => return Err(error),
         // A reader that closes the pipe early is content.

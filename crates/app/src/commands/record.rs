@@ -7,7 +7,7 @@ use crate::sources;
 use crate::watching::{Sink, Until, Watched, watch};
 use iowhy_capture::live::Options;
 use iowhy_core::figures::{counted, grouped};
-use iowhy_core::model::{Environment, Names};
+use iowhy_core::model::{Environment, Filter, Names};
 use iowhy_core::recording::{Budget, Writer};
 use iowhy_core::source::Batch;
 use rustix::fs::Access;
@@ -21,7 +21,7 @@ const WHAT_STANDS_THERE: &str = "what stands after -- is the program to run whil
 struct Recorder {
     writer: Writer,
     requests: u64,
-    filter: String,
+    filter: Filter,
     budget: Option<Budget>,
     begun: Instant,
 }
@@ -30,18 +30,20 @@ impl Recorder {
     fn begin(
         directory: &Path,
         now: &Environment,
-        filter: String,
+        filter: &Filter,
         most_mb: Option<u64>,
     ) -> Result<Recorder, Failure> {
-        let now = Environment { filter: filter.clone(), ..now.clone() };
+        let mut now = now.clone();
+        now.keep(filter);
         let budget = most_mb.map(|most| Budget::per_minute(most.saturating_mul(1_000_000), 0));
         let writer = Writer::create(directory, &now)?;
-        Ok(Recorder { writer, requests: 0, filter, budget, begun: Instant::now() })
+        Ok(Recorder { writer, requests: 0, filter: filter.clone(), budget, begun: Instant::now() })
     }
 
     /// What belongs into `recording.json`.
     fn about(&self, now: &Environment) -> Environment {
-        let mut now = Environment { filter: self.filter.clone(), ..now.clone() };
+        let mut now = now.clone();
+        now.keep(&self.filter);
         if let Some(budget) = &self.budget {
             budget.losses(&mut now.losses);
         }
@@ -74,9 +76,8 @@ pub fn run(args: &Record) -> Result<(), Failure> {
     let command = command(&args.command)?;
     let options = Options { events: args.events, ..args.beside.options(&args.only) };
     let filter = args.only.filter();
-    let written = args.only.to_string();
     let until = Until { time: args.time, command };
-    let begin = |now: &Environment| Recorder::begin(&directory, now, written, args.most_mb);
+    let begin = |now: &Environment| Recorder::begin(&directory, now, &filter, args.most_mb);
     let watched = watch(&options, &filter, until, begin)?;
     finish(watched, &directory)
 }

@@ -4,8 +4,9 @@ use crate::args::{Only, Report, Show};
 use crate::failure::Failure;
 use crate::output;
 use crate::sources;
-use iowhy_core::analysis::{Summarizer, Summary};
+use iowhy_core::analysis::{Filtered, Summaries};
 use iowhy_core::diagnosis::diagnose;
+use iowhy_core::model::Filter;
 use iowhy_core::source::Source;
 use std::path::PathBuf;
 
@@ -15,26 +16,24 @@ pub fn run(args: &Report) -> Result<(), Failure> {
     show(&read(&args.source.paths, &args.only)?, Some(&source), &args.show)
 }
 
-/// The summary of what `only` keeps of a source.
-pub fn read(paths: &[PathBuf], only: &Only) -> Result<Summary, Failure> {
+/// The summaries of what `only` keeps of a source, and of what that is judged by.
+pub fn read(paths: &[PathBuf], only: &Only) -> Result<Summaries, Failure> {
     let mut source = sources::open(paths, false)?;
-    let mut summarizer = Summarizer::new(source.environment());
-    let (names, silent) = sources::read_all(&mut source, &only.filter(), |batch, names, _| {
-        summarizer.add(batch, names);
+    let filter = only.filter();
+    source.require_devices(&filter, false)?;
+    let mut filtered = Filtered::new(source.environment(), &filter);
+    let all = Filter::default();
+    let (names, _) = sources::read_all(&mut source, &all, |batch, names, environment| {
+        filtered.add(batch, names, environment.end_ns);
         Ok(())
     })?;
-    let mut environment = source.environment().clone();
-    let own = only.to_string();
-    if !own.is_empty() {
-        environment.filter = [environment.filter.as_str(), &own].join(" ").trim().to_owned();
-    }
-    environment.limits.extend(silent.sentences());
-    Ok(summarizer.finish(&environment, &names))
+    source.require_devices(&filter, true)?;
+    Ok(filtered.finish(source.environment(), &names))
 }
 
 /// Prints a summary as the user asked for it; `source` is of what, on a command line.
-pub fn show(summary: &Summary, source: Option<&str>, show: &Show) -> Result<(), Failure> {
-    let diagnosis = diagnose(summary);
+pub fn show(summaries: &Summaries, source: Option<&str>, show: &Show) -> Result<(), Failure> {
+    let (summary, diagnosis) = (&summaries.shown, diagnose(summaries.judged()));
     let text = if show.json {
         iowhy_views::json::render(summary, &diagnosis)
     } else {

@@ -6,7 +6,7 @@ use crate::{iowhy, labs};
 fn an_empty_export_says_why() {
     let lab = labs().remove(0);
     for (format, more, why) in [
-        ("iolog", &["-d", "nosuch"][..], "nothing was exported: --device nosuch keeps none of "),
+        ("iolog", &["-f", "/nosuch"][..], "nothing was exported: --file /nosuch keeps none of "),
         ("iolog-v2", &["--flags", "Z"][..], "nothing was exported: --flags Z keeps none of "),
         (
             "perfetto",

@@ -5,6 +5,7 @@ mod diff;
 mod evidence;
 mod explain;
 mod export;
+mod filters;
 
 use serde_json::Value;
 use std::ffi::OsStr;

@@ -211,7 +211,7 @@ impl Decoder {
             Status::InFlight
         } else if error.is_some() {
             Status::Error
-        } else if request.flags & wire::REQUEST_BEGUN_BEFORE != 0 && !self.began_since(request) {
+        } else if had_begun(request, self.start_ns) {
             Status::BegunBefore
         } else {
             Status::Complete
@@ -390,6 +390,17 @@ impl Decoder {
     }
 }
 
+/// Whether it had begun when the watch did, at `start_ns`. What nobody queues (a flush that the kernel
+/// made itself, a driver's command) begins with its issue, and had begun where nobody saw that.
+fn had_begun(request: &wire_request, start_ns: u64) -> bool {
+    let is_made = request.flags & wire::REQUEST_KERNEL_MADE != 0;
+    let is_command = request.part.found == wire::FOUND_PASSTHROUGH;
+    match request.flags & wire::REQUEST_BEGUN_BEFORE != 0 {
+        true => request.queue_ns < start_ns,
+        false => (is_made || is_command) && request.queue_ns.max(request.issue_ns) < start_ns,
+    }
+}
+
 /// Where in its file a part begins.
 fn known_offset(part: &wire_part) -> Option<u64> {
     (part.offset != OFFSET_UNKNOWN).then_some(part.offset)
@@ -443,4 +454,30 @@ fn errno_of_blk_status(status: i32) -> i32 {
     ];
     let place = usize::try_from(status & 0xff).unwrap_or(usize::MAX);
     -BY_STATUS.get(place).copied().unwrap_or(EIO)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_queues_begins_with_its_issue() {
+        let had_begun = |flags: u32, found: u32, queue_ns: u64, issue_ns: u64| {
+            let mut request = wire_request::new_zeroed();
+            (request.flags, request.part.found) = (flags, found);
+            (request.queue_ns, request.issue_ns) = (queue_ns, issue_ns);
+            had_begun(&request, 1_000)
+        };
+        for (flags, found) in [(wire::REQUEST_KERNEL_MADE, 0), (0, wire::FOUND_PASSTHROUGH)] {
+            // Seen only when it ended, found in flight when the watch began, issued in the watch.
+            assert!(had_begun(flags, found, 0, 0));
+            assert!(had_begun(flags, found, 0, 900));
+            assert!(!had_begun(flags, found, 0, 1_100));
+        }
+        // What is queued by somebody begins with that, or with the kernel's own stamp of it.
+        assert!(!had_begun(0, 0, 1_100, 0));
+        assert!(had_begun(wire::REQUEST_BEGUN_BEFORE, 0, 900, 1_100));
+        assert!(had_begun(wire::REQUEST_BEGUN_BEFORE, 0, 0, 1_100));
+        assert!(!had_begun(wire::REQUEST_BEGUN_BEFORE, 0, 1_050, 1_100));
+    }
 }

@@ -117,9 +117,10 @@ fn counted(summary: &Summary, rows: &mut BTreeMap<u32, ProcessActivity>) {
     for (metric, field) in FIELDS {
         for series in summary.samples.of(metric) {
             let Some((pid, name)) = process_of(&series.subject) else { continue };
+            let Some(mean) = series.mean else { continue };
             // A number that two processes had one after the other is one row, as in pidstat.
             let own = named(rows, pid, name);
-            *field(own) = Some(field(own).unwrap_or(0.0) + series.mean);
+            *field(own) = Some(field(own).unwrap_or(0.0) + mean);
         }
     }
 }

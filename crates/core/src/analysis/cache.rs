@@ -8,9 +8,11 @@ use crate::model::{Metric, Origin};
 use serde::Serialize;
 
 /// The page cache; bytes at the end of the watch, rates per second of it. `None` where this kernel
-/// does not tell.
+/// does not tell, and of rates where counters were read only once.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct PageCache {
+    /// Whether counters were read more than once: else no rate of them is known.
+    pub are_rates_known: bool,
     /// Memory that nobody uses.
     pub free_bytes: Option<f64>,
     /// Memory that programs could get.
@@ -62,10 +64,11 @@ pub struct PageCache {
 /// What the samples and requests of the watch say of the page cache; `None` without samples.
 pub fn page_cache(summary: &Summary) -> Option<PageCache> {
     let samples = &summary.samples;
-    samples.system(Metric::Cached)?;
+    let cached = samples.system(Metric::Cached)?;
     let last = |metric| samples.system(metric).map(|series| series.last);
-    let most = |metric| samples.system(metric).map(|series| series.max);
-    let rate = |metric| samples.system(metric).map(|series| series.mean);
+    let most = |metric| samples.system(metric).and_then(|series| series.max);
+    let rate = |metric| samples.system(metric).and_then(|series| series.mean);
+    let growth = |metric| samples.system(metric).and_then(|series| series.change);
     let seconds = (summary.watch.duration_ns as f64 / 1e9).max(1e-9);
     let of_origin = |origin: Origin| -> f64 {
         let own = summary.origins.rows.iter().filter(|row| row.subject.origin == origin);
@@ -77,6 +80,7 @@ pub fn page_cache(summary: &Summary) -> Option<PageCache> {
     let pages = pages(summary, seconds);
     let read = rate_of_readers(summary);
     Some(PageCache {
+        are_rates_known: cached.change.is_some(),
         free_bytes: last(Metric::MemoryFree),
         available_bytes: last(Metric::MemoryAvailable),
         cached_bytes: last(Metric::Cached)
@@ -91,7 +95,7 @@ pub fn page_cache(summary: &Summary) -> Option<PageCache> {
         added_bytes_per_s: pages.map(|pages| pages.added),
         removed_bytes_per_s: pages.map(|pages| pages.removed),
         are_pages_counted: pages.is_some_and(|pages| pages.counted),
-        growth_bytes_per_s: samples.system(Metric::FilePages).map(|it| it.change / seconds),
+        growth_bytes_per_s: growth(Metric::FilePages).map(|change| change / seconds),
         reclaimed_bytes_per_s: rate(Metric::ReclaimedFile),
         refaulted_bytes_per_s: rate(Metric::RefaultsFile),
         major_faults_per_s: rate(Metric::MajorFaults),
@@ -114,12 +118,12 @@ struct Pages {
 /// came is at least that and the growth, and no less than what came back or was read for the cache.
 fn pages(summary: &Summary, seconds: f64) -> Option<Pages> {
     let samples = &summary.samples;
-    let rate = |metric| samples.system(metric).map(|series| series.mean);
+    let rate = |metric| samples.system(metric).and_then(|series| series.mean);
     if let Some((added, removed)) = rate(Metric::PageCacheAdded).zip(rate(Metric::PageCacheRemoved))
     {
         return Some(Pages { added, removed, counted: true });
     }
-    let change = |metric| samples.system(metric).map_or(0.0, |series| series.change / seconds);
+    let change = |metric| samples.system(metric).map_or(0.0, |series| series.grown() / seconds);
     let inodes = [Metric::InodesReclaimed, Metric::InodesReclaimedBackground];
     let inodes: f64 = inodes.into_iter().filter_map(rate).sum();
     let removed = rate(Metric::ReclaimedFile)? + inodes;
@@ -131,13 +135,50 @@ fn pages(summary: &Summary, seconds: f64) -> Option<Pages> {
 /// What read calls gave to the processes that had devices read something; `None` where none had.
 fn asked(summary: &Summary) -> Option<f64> {
     let samples = &summary.samples;
-    let readers = samples.of(Metric::CausedRead).iter().filter(|series| series.change > 0.0);
+    let readers = samples.of(Metric::CausedRead).iter().filter(|series| series.grown() > 0.0);
     let given = readers.filter_map(|it| samples.get(Metric::LogicalRead, &it.subject));
-    given.map(|series| series.mean).reduce(|all, one| all + one)
+    given.filter_map(|series| series.mean).reduce(|all, one| all + one)
 }
 
 /// What they had devices read.
 fn rate_of_readers(summary: &Summary) -> Option<f64> {
     let readers = summary.samples.of(Metric::CausedRead).iter();
-    readers.map(|series| series.mean).reduce(|all, one| all + one).filter(|sum| *sum > 0.0)
+    readers.filter_map(|series| series.mean).reduce(|all, one| all + one).filter(|sum| *sum > 0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Sample;
+    use crate::script::{START_NS, Script};
+
+    /// The page cache of a watch whose counters were read at these times, nanoseconds after it began.
+    fn read_at(times: &[u64]) -> PageCache {
+        let mut script = Script::new(1);
+        for (index, at) in times.iter().enumerate() {
+            for metric in
+                [Metric::Cached, Metric::FilePages, Metric::Dirtied, Metric::ReclaimedFile]
+            {
+                script.batch.samples.push(Sample {
+                    time_ns: START_NS + at,
+                    scope: metric.info().scope,
+                    subject: script.names.intern(""),
+                    metric: script.names.intern(metric.info().word),
+                    value: index as f64 * 4096.0,
+                });
+            }
+        }
+        page_cache(&script.summary()).unwrap()
+    }
+
+    #[test]
+    fn what_was_read_once_has_no_rate() {
+        let once = read_at(&[20_000_000]);
+        assert_eq!((once.cached_bytes, once.are_rates_known), (Some(0.0), false));
+        assert_eq!((once.dirtied_bytes_per_s, once.growth_bytes_per_s), (None, None));
+        assert_eq!((once.added_bytes_per_s, once.reclaimed_bytes_per_s), (None, None));
+        let twice = read_at(&[20_000_000, 900_000_000]);
+        assert_eq!((twice.dirtied_bytes_per_s, twice.are_rates_known), (Some(4096.0), true));
+        assert_eq!(twice.growth_bytes_per_s, Some(4096.0));
+    }
 }

@@ -215,10 +215,6 @@ impl<P: Pass> Cutter<P> {
             let number = self.at(file.start_ns).min(self.last.unwrap_or(u64::MAX)).max(self.next);
             cut.entry(number).or_default().files.push(file.clone());
         }
-        for sample in &batch.samples {
-            let number = self.number_of(Some(sample.time_ns));
-            cut.entry(number).or_default().samples.push(sample.clone());
-        }
         self.readings.add(&batch.samples);
         let read_ns = batch.samples.iter().map(|sample| sample.time_ns).max();
         self.latest_ns = self.latest_ns.max(read_ns.unwrap_or(0));
@@ -291,17 +287,21 @@ impl<P: Pass> Cutter<P> {
     fn close(&mut self, environment: &Environment, names: &Names) -> Interval<P::Figures> {
         let number = self.next;
         let mut window = self.window(number, environment);
+        // What is read at the end of an interval is read a little later.
+        let late_ns = (window.duration_ns() / 2).min(MOST_LATE_NS);
         let until_ns = match self.last == Some(number) {
             true => u64::MAX,
-            // What is read at the end of an interval is read a little later.
-            false => window.end_ns.saturating_add((window.duration_ns() / 2).min(MOST_LATE_NS)),
+            false => window.end_ns.saturating_add(late_ns),
         };
+        let is_fresh = self.readings.is_fresh(window.start_ns, late_ns);
         if number > 0 {
-            self.readings.count_devices(&mut window, names, true);
+            self.readings.count_devices(&mut window, names, true, is_fresh);
         }
-        let samples = self.readings.until(until_ns, &window);
+        let looked_ns = self.readings.looked_ns();
+        let samples = self.readings.until(until_ns, window.start_ns, is_fresh);
         if self.last != Some(number) {
-            self.readings.count_devices(&mut window, names, false);
+            let was_read = self.readings.looked_ns() > looked_ns;
+            self.readings.count_devices(&mut window, names, false, was_read);
         }
         if self.wanted.every_ns.is_some() {
             // When settings changed is not known; that they did is what the whole report says.

@@ -49,7 +49,7 @@ impl Life {
             queued_ns: request.start_ns,
             intervals: ByInterval([q2g_ns, g2i_ns, i2d_ns, g2d_ns, q2d_ns, d2c_ns, q2c_ns]),
             g2c_ns,
-            whole_ns: q2c_ns.or_else(|| known(&[q2g_ns, g2i_ns, i2d_ns, g2d_ns, d2c_ns])),
+            whole_ns: request.known_ns(),
         }
     }
 
@@ -80,9 +80,4 @@ fn stand(status: Status) -> Stand {
 
 fn sum(first: Option<u64>, second: Option<u64>) -> Option<u64> {
     Some(first?.saturating_add(second?))
-}
-
-/// The sum of the stages that are known; `None` where none is.
-fn known(stages: &[Option<u64>]) -> Option<u64> {
-    stages.iter().flatten().copied().reduce(u64::saturating_add)
 }

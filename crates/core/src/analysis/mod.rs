@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`Summarizer`] | the pass: each request goes to its device, its owners and its stream |
 //! | [`summary`], `usage` | the result, which every view shows and every rule reads |
+//! | `filtered` | what is shown of a filtered watch, and what it is judged by |
 //! | [`axes`] | directions and intervals, which figures are kept apart by |
 //! | [`intervals`] | the same figures for each interval of a source |
 //! | [`histograms`] | how long requests took, by device, flags and process |
@@ -34,6 +35,7 @@ pub mod cache;
 mod counters;
 mod device;
 pub mod files;
+mod filtered;
 pub mod histograms;
 pub mod intervals;
 pub mod latency;
@@ -59,6 +61,7 @@ pub mod waits;
 pub(crate) use usage::NOT_IN_DATA;
 
 pub use axes::{ByDirection, ByInterval, Direction, Interval};
+pub use filtered::{Filtered, Summaries};
 pub use latency::Latencies;
 pub use summarizer::{MAX_DEVICES, Summarizer};
 pub use summary::Summary;

@@ -128,6 +128,8 @@ impl Report<'_> {
             lower_requests: hidden.map(|(tally, _)| tally.lower).sum(),
             unlinked_requests: sum(DeviceTally::unlinked_requests),
             lost_requests: self.environment.losses.requests(),
+            left_out_requests: self.all.left_out.0,
+            left_out_waits: self.all.left_out.1,
             time_ns: whole.time_ns,
             bytes: whole.bytes,
             cost_share: (cpu_ns > 0 && all_ns > 0).then(|| cpu_ns as f64 / all_ns as f64),

@@ -23,6 +23,8 @@ pub(super) struct SampleTally {
     series: FxHashMap<(Metric, Name), Line>,
     /// Which metric a name stands for; the names of unknown ones are here too.
     metrics: FxHashMap<(Scope, Name), Option<Metric>>,
+    /// When anything was read last: what has no later point had not changed by then.
+    looked_ns: u64,
     left_out: u64,
 }
 
@@ -44,6 +46,7 @@ struct Line {
 impl SampleTally {
     pub fn add(&mut self, batch: &Batch, names: &Names) {
         for sample in &batch.samples {
+            self.looked_ns = self.looked_ns.max(sample.time_ns);
             let known = self
                 .metrics
                 .entry((sample.scope, sample.metric))
@@ -67,9 +70,9 @@ impl SampleTally {
         self.series.get(&(metric, subject)).map(|line| line.latest)
     }
 
-    /// What a metric of `subject` grew by.
+    /// What a metric of `subject` grew by; `None` where it was read only once.
     pub fn change(&self, metric: Metric, subject: Name) -> Option<f64> {
-        self.series.get(&(metric, subject)).map(|line| line.latest.1 - line.first.1)
+        self.series.get(&(metric, subject))?.change(self.looked_ns)
     }
 
     /// The subjects that have a metric.
@@ -82,7 +85,9 @@ impl SampleTally {
         let mut rows: Vec<Series> = self
             .series
             .iter()
-            .map(|((metric, subject), line)| line.series(*metric, names.get(*subject), window))
+            .map(|((metric, subject), line)| {
+                line.series(*metric, names.get(*subject), window, self.looked_ns)
+            })
             .collect();
         rows.sort_by(|a, b| (a.metric, &a.subject).cmp(&(b.metric, &b.subject)));
         Samples { rows, left_out: self.left_out }
@@ -141,21 +146,31 @@ impl Line {
         }
     }
 
-    fn series(&self, metric: Metric, subject: &str, window: Window) -> Series {
+    /// What it grew by from its first look to the last, which was at `looked_ns`; `None` where that is
+    /// one look.
+    fn change(&self, looked_ns: u64) -> Option<f64> {
+        (looked_ns > self.first.0).then_some(self.latest.1 - self.first.1)
+    }
+
+    fn series(&self, metric: Metric, subject: &str, window: Window, looked_ns: u64) -> Series {
         let until_ns = window.end_ns.max(self.latest.0);
         let rest = (until_ns - self.latest.0) as f64;
         let length = until_ns.saturating_sub(self.first.0) as f64;
         let counted = self.least <= self.most;
         let (min, max) = if counted { (self.least, self.most) } else { (0.0, 0.0) };
-        let change = self.latest.1 - self.first.1;
-        let (min, mean, max) = match metric.info().shape {
-            Shape::Gauge if length > 0.0 => (min, (self.area + self.latest.1 * rest) / length, max),
-            Shape::Gauge => (min, self.latest.1, max),
-            Shape::Counter => {
+        let change = self.change(looked_ns);
+        let (min, mean, max) = match (metric.info().shape, change) {
+            (Shape::Gauge, _) => {
+                let mean = (self.area + self.latest.1 * rest) / length;
+                (Some(min), Some(if length > 0.0 { mean } else { self.latest.1 }), Some(max))
+            }
+            (Shape::Counter, Some(change)) => {
                 // It stood still where it has no points.
                 let still = self.points.len() < 2 || rest > 2e9;
-                (if still { 0.0 } else { min }, change / window.seconds().max(1e-9), max)
+                let mean = change / window.seconds().max(1e-9);
+                (Some(if still { 0.0 } else { min }), Some(mean), Some(max))
             }
+            (Shape::Counter, None) => (None, None, None),
         };
         Series {
             metric,
@@ -191,17 +206,25 @@ pub struct Series {
     pub first: f64,
     /// Its last value.
     pub last: f64,
-    /// What it grew by.
-    pub change: f64,
-    /// Of a gauge the smallest value; of a counter the smallest growth per second.
-    pub min: f64,
-    /// Of a gauge the mean over time; of a counter its growth per second of the watch.
-    pub mean: f64,
-    /// Of a gauge the largest value; of a counter the largest growth per second.
-    pub max: f64,
+    /// What it grew by; `None` where it was read only once.
+    pub change: Option<f64>,
+    /// Of a gauge the smallest value; of a counter the smallest growth per second, `None` where it was read
+    /// only once.
+    pub min: Option<f64>,
+    /// Of a gauge the mean over time; of a counter its growth per second of the watch, `None` likewise.
+    pub mean: Option<f64>,
+    /// Of a gauge the largest value; of a counter the largest growth per second, `None` likewise.
+    pub max: Option<f64>,
     /// When (CLOCK_MONOTONIC nanoseconds) it had which value: when it was first read and whenever it
     /// had changed; of a long watch not all of them.
     pub points: Vec<(u64, f64)>,
+}
+
+impl Series {
+    /// What it is known to have grown by.
+    pub fn grown(&self) -> f64 {
+        self.change.unwrap_or(0.0)
+    }
 }
 
 impl Samples {
@@ -279,7 +302,7 @@ mod tests {
         let dirty = Metric::Dirty;
         let found = of(&[(dirty, 0, 10.0), (dirty, 4, 60.0), (dirty, 9, 0.0)]);
         let series = found.system(dirty).unwrap();
-        assert_eq!((series.min, series.mean, series.max), (0.0, 34.0, 60.0));
+        assert_eq!((series.min, series.mean, series.max), (Some(0.0), Some(34.0), Some(60.0)));
         assert_eq!((series.first, series.last, series.points.len()), (10.0, 0.0, 3));
     }
 
@@ -288,10 +311,25 @@ mod tests {
         let reads = Metric::Reads;
         let found = of(&[(reads, 0, 5.0), (reads, 8, 5.0), (reads, 9, 105.0), (reads, 10, 305.0)]);
         let series = found.get(reads, "sda").unwrap();
-        assert_eq!((series.min, series.mean, series.max), (0.0, 30.0, 200.0));
-        assert_eq!(series.change, 300.0);
+        assert_eq!((series.min, series.mean, series.max), (Some(0.0), Some(30.0), Some(200.0)));
+        assert_eq!(series.change, Some(300.0));
         assert_eq!(found.of(reads).len(), 1);
         assert!(found.of(Metric::Writes).is_empty() && found.get(reads, "sdb").is_none());
+    }
+
+    #[test]
+    fn what_was_read_once_is_not_known_to_have_stood_still() {
+        let (reads, dirty) = (Metric::Reads, Metric::Dirty);
+        let found = of(&[(reads, 3, 5.0), (dirty, 3, 10.0)]);
+        let [gauge, counter] = found.rows.as_slice() else { panic!("{found:?}") };
+        assert_eq!((gauge.mean, gauge.max, gauge.change), (Some(10.0), Some(10.0), None));
+        assert_eq!(
+            (counter.last, counter.mean, counter.max, counter.change),
+            (5.0, None, None, None)
+        );
+        // Whatever else was read later tells that nothing was to be said of it.
+        let found = of(&[(reads, 3, 5.0), (dirty, 3, 10.0), (dirty, 4, 12.0)]);
+        assert_eq!(found.get(reads, "sda").unwrap().mean, Some(0.0));
     }
 
     #[test]
@@ -300,6 +338,6 @@ mod tests {
         let found = of(&points);
         let series = found.system(Metric::Dirty).unwrap();
         assert!(series.points.len() < MOST_POINTS);
-        assert_eq!((series.min, series.max, series.last), (0.0, 4_999.0, 4_999.0));
+        assert_eq!((series.min, series.max, series.last), (Some(0.0), Some(4_999.0), 4_999.0));
     }
 }

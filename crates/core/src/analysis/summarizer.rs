@@ -35,6 +35,8 @@ pub struct Summarizer {
     pub(super) devices: Vec<DeviceTally>,
     pub(super) charged: Attribution,
     pub(super) requests: u64,
+    /// Requests and waits that a filter left out.
+    pub(super) left_out: (u64, u64),
     pub(super) waits: Tally,
     pub(super) chains: chains::Tally,
     pub(super) blame: Blame,
@@ -60,6 +62,7 @@ impl Summarizer {
             devices: Vec::new(),
             charged: Attribution::new(),
             requests: 0,
+            left_out: (0, 0),
             waits: Tally::default(),
             chains: chains::Tally::default(),
             blame: Blame::default(),
@@ -93,6 +96,12 @@ impl Summarizer {
             self.add_request(request, parts, names);
         }
         self.blame.settle();
+    }
+
+    /// Counts what a filter left out of `batch`, of which `kept` is added: what was lost may be of it.
+    pub fn leave_out(&mut self, batch: &Batch, kept: &Batch) {
+        self.left_out.0 += batch.requests.len().saturating_sub(kept.requests.len()) as u64;
+        self.left_out.1 += batch.waits.len().saturating_sub(kept.waits.len()) as u64;
     }
 
     fn add_request(&mut self, request: &Request, parts: &[RequestPart], names: &Names) {

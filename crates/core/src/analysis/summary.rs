@@ -88,8 +88,12 @@ pub struct Watch {
     pub helper_requests: u64,
     /// Those that may have been counted on two levels, since the device above is not known.
     pub unlinked_requests: u64,
-    /// Requests that have no record.
+    /// Requests that have no record, whatever a filter would keep.
     pub lost_requests: u64,
+    /// Requests that have a record and that the filter of a report or a live watch left out.
+    pub left_out_requests: u64,
+    /// Waits that it left out.
+    pub left_out_waits: u64,
     /// Time of the requests that processes, files and origins are charged with, nanoseconds: Q2C of
     /// those that ended, the time within the watch of those that are censored.
     pub time_ns: u64,

@@ -128,17 +128,19 @@ impl<'a> Facts<'a> {
 
     /// Whether so many waits lack their stack, or are lost, that their classes are too low to be sure of.
     pub fn loses_waits(&self) -> bool {
-        let lost = self.summary.losses.items.iter().filter(|loss| loss.place.starts_with("wait"));
-        let lost: u64 = lost.map(|loss| loss.count).sum();
-        let all: u64 = self.summary.patterns.waits.iter().map(|group| group.waits).sum();
-        lost as f64 > LOSSY * (all + lost) as f64
+        let lost: u64 = self.summary.losses.waits().map(|loss| loss.count).sum();
+        let kept: u64 = self.summary.patterns.waits.iter().map(|group| group.waits).sum();
+        let all = kept + self.summary.watch.left_out_waits + lost;
+        lost as f64 > LOSSY * all as f64
     }
 
-    /// The share of the requests without a record, where it is worth a word.
+    /// The share of the requests without a record, where it is worth a word. Which devices they were of
+    /// nobody knows, so it is of all that were seen, also of those that a filter left out.
     pub fn lost_share(&self) -> Option<f64> {
         let watch = &self.summary.watch;
-        let share =
-            watch.lost_requests as f64 / (watch.requests + watch.lost_requests).max(1) as f64;
+        let seen = watch.requests.saturating_add(watch.left_out_requests);
+        let all = seen.saturating_add(watch.lost_requests);
+        let share = watch.lost_requests as f64 / all.max(1) as f64;
         (share > LOSSY).then_some(share)
     }
 

@@ -49,6 +49,10 @@ pub struct Diagnosis {
     pub doubt: Option<String>,
     /// How many causes were judged and are not there.
     pub clear: usize,
+    /// Why no cause can be ruled out, in one sentence; `None` where one can.
+    pub unjudged: Option<String>,
+    /// The filter of what was judged: empty where it was all of the watch, whatever is shown of it.
+    pub judged_filter: String,
     /// What the watch shows over time.
     pub over_time: OverTime,
 }
@@ -62,16 +66,19 @@ pub struct NotJudged {
     pub reason: String,
 }
 
-/// Asks every rule.
+/// Asks every rule about a whole watch; of a part of what devices did, none is asked.
 pub fn diagnose(summary: &Summary) -> Diagnosis {
+    let judged_filter = summary.environment.filter.clone();
+    if summary.environment.hides_others() {
+        return of_a_part(judged_filter);
+    }
     let facts = Facts::new(summary);
-    let lost = facts.lost_share().map(|share| {
-        format!(
-            "{} of the requests have no record, so that a cause may be missed",
-            words::percent(share)
-        )
-    });
-    let mut diagnosis = Diagnosis { doubt: lost, ..Diagnosis::default() };
+    let mut diagnosis = Diagnosis {
+        doubt: lost(&facts),
+        unjudged: unseen(summary),
+        judged_filter,
+        ..Diagnosis::default()
+    };
     for rule in rules::ALL {
         match (rule.judge)(&facts) {
             Verdict::Clear => match needs::missing(rule, &facts) {
@@ -92,4 +99,34 @@ pub fn diagnose(summary: &Summary) -> Diagnosis {
     diagnosis.over_time = facts.over_time().clone();
     diagnosis.red_herrings = herrings::red_herrings(&facts, &diagnosis.findings);
     diagnosis
+}
+
+fn lost(facts: &Facts<'_>) -> Option<String> {
+    let share = words::percent(facts.lost_share()?);
+    let of = match facts.summary().watch.left_out_requests {
+        0 => "the requests",
+        _ => "the requests of the whole watch",
+    };
+    Some(format!("{share} of {of} have no record, so that a cause may be missed"))
+}
+
+/// Where nothing is there, as where all of it was lost, nothing is known of any cause.
+fn unseen(summary: &Summary) -> Option<String> {
+    let nothing = summary.watch.requests == 0 && summary.patterns.waits.is_empty();
+    nothing.then(|| "No request and no wait was seen: there is nothing to judge.".to_owned())
+}
+
+/// What can be said where requests and waits of others are not in the data: rates, shares and who else
+/// used a device would be wrong.
+fn of_a_part(filter: String) -> Diagnosis {
+    let reason = format!("only what {filter} keeps is in the data");
+    let not_judged = |rule: &Rule| NotJudged { cause: rule.cause, reason: reason.clone() };
+    Diagnosis {
+        not_judged: rules::ALL.iter().map(not_judged).collect(),
+        unjudged: Some(format!(
+            "Only what {filter} keeps is in the data: without the rest no cause can be judged."
+        )),
+        judged_filter: filter,
+        ..Diagnosis::default()
+    }
 }

@@ -1,8 +1,9 @@
 //! What holds for every rule.
 
 use super::*;
+use crate::analysis::Filtered;
 use crate::model::environment::Device;
-use crate::model::{Origin, WaitClass};
+use crate::model::{Filter, Origin, WaitClass};
 use crate::script::Script;
 use needs::Need;
 use std::collections::BTreeSet;
@@ -11,6 +12,7 @@ use std::collections::BTreeSet;
 fn nothing_is_found_in_nothing() {
     for script in [Script::new(10), Script::new(0)] {
         let diagnosis = diagnose(&script.summary());
+        assert!(diagnosis.unjudged.is_some());
         assert_eq!(diagnosis.findings, []);
         assert_eq!(diagnosis.clear + diagnosis.not_judged.len(), rules::ALL.len());
     }
@@ -120,6 +122,53 @@ fn losses_make_less_sure() {
     assert!(judged(&script).doubt.is_some());
     script.environment.losses.add("ring", 5_000, "requests that have no record", true);
     assert_eq!(sure(&script), Confidence::Possible);
+}
+
+/// The diagnosis of a watch of which only what `filter` keeps is shown.
+fn judged_beside(script: &Script, filter: &Filter) -> Diagnosis {
+    let mut filtered = Filtered::new(&script.environment, filter);
+    for batch in script.source(100).batches {
+        filtered.add(&batch, &script.names, script.environment.end_ns);
+    }
+    diagnose(filtered.finish(&script.environment, &script.names).judged())
+}
+
+#[test]
+fn a_filter_changes_no_verdict() {
+    let script = whole(10);
+    let named = |name: &str| vec![name.to_owned()];
+    for filter in [
+        Filter { processes: named("nobody"), ..Filter::default() },
+        Filter { files: named("/nosuch"), ..Filter::default() },
+        Filter { latency_ns: 1_000_000_000, ..Filter::default() },
+    ] {
+        assert_eq!(judged_beside(&script, &filter), judged(&script), "{filter}");
+    }
+}
+
+#[test]
+fn losses_are_a_share_of_all_that_was_seen() {
+    let mut script = whole(10);
+    script.read("sdb", 4096).by(8, "cat").direct(500, 500, 900_000).add();
+    let filter = Filter { devices: vec!["sdb".to_owned()], ..Filter::default() };
+    script.environment.losses.add("ring", 20, "requests that have no record", true);
+    assert_eq!(judged_beside(&script, &filter).doubt, None);
+    script.environment.losses.add("ring", 981, "requests that have no record", true);
+    let doubt = judged_beside(&script, &filter).doubt.unwrap();
+    assert!(doubt.starts_with("50 % of the requests of the whole watch"), "{doubt}");
+}
+
+#[test]
+fn a_part_of_what_devices_did_is_not_judged() {
+    let mut script = whole(10);
+    script.environment.filter = "--device sda --process 7".to_owned();
+    let diagnosis = judged(&script);
+    assert_eq!((diagnosis.findings.len(), diagnosis.clear), (0, 0));
+    assert_eq!(diagnosis.not_judged.len(), rules::ALL.len());
+    assert!(diagnosis.unjudged.unwrap().contains("--process 7"));
+    script.environment.filter = "--device sda".to_owned();
+    let diagnosis = judged(&script);
+    assert!(!diagnosis.findings.is_empty() && diagnosis.unjudged.is_none());
 }
 
 #[test]

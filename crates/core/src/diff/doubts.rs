@@ -26,6 +26,10 @@ fn of_side(summary: &Summary) -> Vec<String> {
     for loss in &summary.losses.items {
         doubts.push(format!("lost: {}", loss.sentence()));
     }
+    if summary.environment.hides_others() {
+        let filter = &summary.environment.filter;
+        doubts.push(format!("its causes are not judged: only what {filter} keeps is there"));
+    }
     if !summary.watch.finished {
         doubts.push("the watch was cut off".to_owned());
     }

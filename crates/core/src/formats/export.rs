@@ -68,12 +68,13 @@ pub fn export<S: Source>(
     let mut names = Names::new();
     let mut batch = Batch::default();
     let (mut requests, mut kept_requests) = (0, 0);
+    let filter = filter.on_disks(&source.environment().devices);
     format.begin(source.environment(), out).map_err(Error::Write)?;
     loop {
         batch.clear();
         let progress = source.fill(&mut batch, &mut names).map_err(Error::Source)?;
         requests += batch.requests.len() as u64;
-        batch.retain(filter, &names);
+        batch.retain(&filter, &names, source.environment().end_ns);
         kept_requests += batch.requests.len() as u64;
         format.take(&batch, &names, out).map_err(Error::Write)?;
         if progress == Progress::Done {

@@ -2,7 +2,10 @@
 //! `recording.json`.
 
 use super::cgroup::Cgroup;
-use super::loss::Losses;
+use super::filter::{Filter, hides_others};
+use super::loss::{Loss, Losses};
+use super::table::Table;
+use super::wait::Wait;
 use std::collections::BTreeMap;
 
 /// A field of `recording.json`, for the page that documents it.
@@ -106,12 +109,37 @@ impl Environment {
         self.tables.iter().any(|filled| filled == table)
     }
 
+    /// Why nothing is known of waits where there is none; `None` where there was none.
+    pub fn unknown_waits(&self) -> Option<String> {
+        let lost = self.losses.waits().map(Loss::sentence).collect::<Vec<_>>().join(", ");
+        if self.is_imported() {
+            Some("such captures tell no waits of threads".to_owned())
+        } else if !self.fills(Wait::NAME) {
+            let cause = "they were left out of it (--no-waits), or are not there any more";
+            Some(format!("the source has no table of waits: {cause}"))
+        } else {
+            (!lost.is_empty()).then(|| format!("lost: {lost}"))
+        }
+    }
+
     /// What [`Environment::source`] is of captures that another tool made.
     pub const IMPORTED: &'static str = "blktrace";
 
     /// Whether another tool made it: what it lacks, its reader did not choose.
     pub fn is_imported(&self) -> bool {
         self.source == Environment::IMPORTED
+    }
+
+    /// Adds a filter to the one that was applied while recording.
+    pub fn keep(&mut self, filter: &Filter) {
+        let filter = filter.on_disks(&self.devices);
+        self.filter = format!("{} {filter}", self.filter).trim().to_owned();
+    }
+
+    /// Whether requests are left out of devices that others are there of: then nobody can say what else
+    /// those devices did meanwhile, and for whom.
+    pub fn hides_others(&self) -> bool {
+        hides_others(&self.filter)
     }
 
     /// How long the watch lasted, in nanoseconds.

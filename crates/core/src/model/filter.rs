@@ -1,5 +1,6 @@
 //! Which requests the user wants to see. One definition for live watches and recordings.
 
+use super::environment::Device;
 use super::file::FileActivity;
 use super::names::{Name, Names};
 use super::open::Open;
@@ -56,8 +57,37 @@ pub struct Filter {
     pub operations: Vec<super::Operation>,
     /// Letters of which rwbs must hold every one.
     pub flags: String,
-    /// Q2C of at least so many nanoseconds; what has not completed is kept.
+    /// Q2C of at least so many nanoseconds, as far as it is known: what is not known to be as long goes.
     pub latency_ns: u64,
+}
+
+impl std::fmt::Display for Filter {
+    /// The flags as the user could have written them.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let many = |flag: &str, values: &[String]| -> Vec<String> {
+            values.iter().map(|value| format!("{flag} {value}")).collect()
+        };
+        let mut words = many(DEVICE, &self.devices);
+        words.extend(many("--process", &self.processes));
+        words.extend(many("--cgroup", &self.cgroups));
+        words.extend(many("--file", &self.files));
+        words.extend(self.operations.iter().map(|op| format!("--operation {}", op.word())));
+        if !self.flags.is_empty() {
+            words.push(format!("--flags {}", self.flags));
+        }
+        if self.latency_ns > 0 {
+            words.push(format!("--above {}", self.latency_ns as f64 / 1e6));
+        }
+        f.write_str(&words.join(" "))
+    }
+}
+
+/// The flag that chooses among devices.
+const DEVICE: &str = "--device";
+
+/// Whether a filter, as it is written, leaves out requests of devices that it keeps others of.
+pub(super) fn hides_others(text: &str) -> bool {
+    text.split_whitespace().any(|word| word.starts_with("--") && word != DEVICE)
 }
 
 impl Filter {
@@ -66,14 +96,34 @@ impl Filter {
         *self == Filter::default()
     }
 
-    /// Whether `request`, made of `parts`, is kept.
-    pub fn keeps(&self, request: &Request, parts: &[RequestPart], names: &Names) -> bool {
+    /// All of the devices that it keeps something of.
+    pub fn of_devices(&self) -> Filter {
+        Filter { devices: self.devices.clone(), ..Filter::default() }
+    }
+
+    /// The same of whole disks, where requests are: partitions of `devices` become theirs.
+    pub fn on_disks(&self, devices: &[Device]) -> Filter {
+        let disk = |wanted: &String| {
+            let found = devices.iter().find(|device| device.name == *wanted);
+            found.and_then(|device| device.partition_of.as_ref()).unwrap_or(wanted).clone()
+        };
+        Filter { devices: self.devices.iter().map(disk).collect(), ..self.clone() }
+    }
+
+    /// Whether `request`, made of `parts`, is kept; what is in flight has taken up to `until_ns` so far.
+    pub fn keeps(
+        &self,
+        request: &Request,
+        parts: &[RequestPart],
+        names: &Names,
+        until_ns: u64,
+    ) -> bool {
         let text = |name: Name| names.get(name);
         let rwbs = text(request.rwbs);
         any_or_empty(&self.devices, |device| *device == text(request.device))
             && any_or_empty(&self.operations, |operation| *operation == request.operation)
             && self.flags.chars().all(|flag| rwbs.contains(flag))
-            && request.q2c_ns.is_none_or(|q2c| q2c >= self.latency_ns)
+            && (self.latency_ns == 0 || request.least_ns(until_ns) >= Some(self.latency_ns))
             && any_or_empty(&self.processes, |wanted| is_process(wanted, request, parts, names))
             && any_or_empty(&self.cgroups, |wanted| is_cgroup(wanted, request, parts, names))
             && any_or_empty(&self.files, |wanted| {
@@ -215,7 +265,7 @@ mod tests {
         script.wait((8, "dd"), super::super::WaitClass::PageRead, 100, 60, 0);
         script.batch.waits[1].device = Some(script.names.intern("sda"));
         let said = |filter: Filter| -> Vec<String> {
-            script.batch.clone().retain(&filter, &script.names).sentences().collect()
+            script.batch.clone().retain(&filter, &script.names, 0).sentences().collect()
         };
         let (devices, files) = (vec!["sda".to_owned()], vec!["/srv".to_owned()]);
         let processes = vec!["cat".to_owned()];
@@ -239,5 +289,50 @@ mod tests {
         };
         assert!(kept("/workers") && kept("/workers/a"));
         assert!(!kept("/work") && !kept("/writers"));
+    }
+
+    #[test]
+    fn only_what_is_known_to_be_long_is_above() {
+        use super::super::{Operation, Status};
+        use crate::script::START_NS;
+        const MS: u64 = 1_000_000;
+        let mut script = Script::new(10);
+        script.read("sda", 512).direct(0, 0, 9 * MS).add();
+        let long = script.read("sda", 512).direct(0, MS, 9 * MS).add();
+        // Nobody queued the kernel's own flushes: of the second the beginning is not known either.
+        let flush = script.request("sda", Operation::Flush).issued(10 * MS).add();
+        script.request("sda", Operation::Flush).add();
+        let waiting = script.read("sda", 512).status(Status::InFlight).add();
+        script.read("sda", 512).at(5 * MS as i64).status(Status::InFlight).add();
+        let filter = Filter { latency_ns: 10 * MS, ..Filter::default() };
+        script.batch.retain(&filter, &script.names, START_NS + 12 * MS);
+        let kept: Vec<u64> = script.batch.requests.iter().map(|it| it.request_id).collect();
+        assert_eq!(kept, [long, flush, waiting]);
+    }
+
+    #[test]
+    fn a_partition_is_asked_for_on_its_disk() {
+        let part = Device {
+            name: "sda1".to_owned(),
+            partition_of: Some("sda".to_owned()),
+            ..Device::default()
+        };
+        let filter =
+            |device: &str| Filter { devices: vec![device.to_owned()], ..Filter::default() };
+        assert_eq!(filter("sda1").on_disks(std::slice::from_ref(&part)), filter("sda"));
+        assert_eq!(filter("sdb1").on_disks(&[part]), filter("sdb1"));
+    }
+
+    #[test]
+    fn a_filter_reads_as_it_is_written() {
+        let filter = Filter {
+            devices: vec!["sda".to_owned(), "sdb".to_owned()],
+            operations: vec![super::super::Operation::Read],
+            latency_ns: 1_500_000,
+            ..Filter::default()
+        };
+        assert_eq!(filter.to_string(), "--device sda --device sdb --operation read --above 1.5");
+        assert!(hides_others(&filter.to_string()));
+        assert!(!hides_others(&filter.of_devices().to_string()) && !hides_others(""));
     }
 }

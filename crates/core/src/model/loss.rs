@@ -1,6 +1,8 @@
 //! What the watch did not see. Nothing is dropped silently: every loss is a number and a sentence.
 
 use super::environment::object;
+use super::table::Table;
+use super::wait::Wait;
 use crate::figures;
 
 object! {
@@ -47,6 +49,15 @@ impl Losses {
                 requests,
             }),
         }
+    }
+
+    /// What was lost of waits: while watching, by a limit of the recording's size, and of their table.
+    pub fn waits(&self) -> impl Iterator<Item = &Loss> {
+        let table = format!("/{}", Wait::NAME);
+        self.items.iter().filter(move |Loss { place, .. }| {
+            let known = ["ring_waits", "sleepers", "too_large_waits"].contains(&place.as_str());
+            known || place.starts_with("wait") || place.ends_with(&table)
+        })
     }
 
     /// How many whole requests have no record.

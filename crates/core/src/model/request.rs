@@ -62,6 +62,22 @@ table! {
 }
 
 impl Request {
+    /// Q2C, or the sum of the stages that are known; `None` where none is.
+    #[inline]
+    pub fn known_ns(&self) -> Option<u64> {
+        let Request { q2g_ns, g2i_ns, i2d_ns, g2d_ns, d2c_ns, q2c_ns, .. } = *self;
+        let stages = [q2g_ns, g2i_ns, i2d_ns, g2d_ns, d2c_ns];
+        q2c_ns.or_else(|| stages.into_iter().flatten().reduce(u64::saturating_add))
+    }
+
+    /// How long it took at least, nanoseconds, up to `until_ns` where it is in flight; `None` where
+    /// nothing of it is known.
+    pub fn least_ns(&self, until_ns: u64) -> Option<u64> {
+        let waited =
+            until_ns.checked_sub(self.start_ns).filter(|_| self.status == Status::InFlight);
+        self.known_ns().max(waited)
+    }
+
     /// A complete read of nothing, of which nothing is known but the names that every request has.
     pub fn blank(device: Name, rwbs: Name) -> Request {
         Request {

@@ -27,15 +27,26 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Opens the recording `directory`. One that is still being written gives what is closed now.
+    /// Opens the recording `directory`. One that is still being written gives what is closed now. The
+    /// tables that its environment tells are those that are there.
     ///
     /// # Errors
     /// When it is not a recording, of a later format, or cannot be read.
     pub fn open(directory: &Path) -> Result<Reader, Error> {
-        let environment = manifest::read(directory)?;
+        let mut environment = manifest::read(directory)?;
         let mut rounds = BTreeSet::new();
+        let is_noted = !environment.tables.is_empty();
         for table in TABLES {
-            rounds.append(&mut numbers(&directory.join(table.name))?);
+            let folder = directory.join(table.name);
+            let mut segments = numbers(&folder)?;
+            // One that does not note what it fills has filled what there is of it; a folder that is not
+            // there any more tells nothing, whatever was to be in it.
+            if is_noted && !folder.is_dir() {
+                environment.tables.retain(|filled| filled != table.name);
+            } else if !is_noted && !segments.is_empty() {
+                environment.tables.push(table.name.to_owned());
+            }
+            rounds.append(&mut segments);
         }
         let directory = directory.to_owned();
         Ok(Reader { directory, environment, rounds, round: None, last_ns: 0 })
@@ -43,6 +54,11 @@ impl Reader {
 }
 
 impl Reader {
+    /// Where the recording stands.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     /// Whether all tables were read equally far: between two rounds, each of a few seconds.
     pub fn is_between_rounds(&self) -> bool {
         self.round.is_none()

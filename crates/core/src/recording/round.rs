@@ -150,7 +150,7 @@ impl Round {
         } else {
             let file = file_name(self.number);
             let meaning = format!("segment without its rows ({}/{file}: {cause})", table.name);
-            lose(losses, "segment", 1, meaning, false);
+            lose(losses, &format!("segment/{}", table.name), 1, meaning, false);
         }
         Ok(())
     }

@@ -155,7 +155,7 @@ fn of_a_report() -> Result<()> {
         ),
         (
             words(&format!("--above {}", above as f64 / 1e6)),
-            Box::new(move |it, _| it.q2c_ns.is_none_or(|q2c| q2c >= above)),
+            Box::new(move |it, _| it.least_ns(from.environment.end_ns) >= Some(above)),
         ),
         (words(&format!("--device {bare}")), Box::new(|it, _| from.text(it.device) == bare)),
         (words(&format!("--device /dev/{bare}")), Box::new(|it, _| from.text(it.device) == bare)),

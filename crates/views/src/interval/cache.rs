@@ -148,7 +148,7 @@ pub const READS: Definition<PageCache> = Definition {
                 "bytes/s",
                 1,
                 "what read calls gave to the processes that had devices read something",
-                |it, _| it.asked_bytes_per_s.map_or_else(|| "-".to_owned(), human::bytes).into(),
+                |it, _| of_readers(it, it.asked_bytes_per_s, human::bytes),
             ),
         ),
         explained(
@@ -160,7 +160,7 @@ pub const READS: Definition<PageCache> = Definition {
                 "bytes that read calls gave to the processes that had devices read, for each byte \
                  that devices read for them: above 1 the page cache had the rest; far below 1 \
                  readahead reads what nobody asks for, or the data is used through mmap",
-                |it, _| it.asked_per_read.map_or_else(|| "-".to_owned(), human::rate).into(),
+                |it, _| of_readers(it, it.asked_per_read, human::rate),
             ),
         ),
         number("majflt/s", "1/s", 0, "page faults that had to read from a device", |it, _| {
@@ -172,6 +172,12 @@ pub const READS: Definition<PageCache> = Definition {
 fn at_least(rate: Option<f64>, cache: &PageCache) -> Cell {
     let mark = if cache.are_pages_counted { "" } else { ">=" };
     rate.map_or_else(|| "?".to_owned(), |rate| format!("{mark}{}", human::bytes(rate))).into()
+}
+
+/// What processes that had devices read were given: none where no process is known to have.
+fn of_readers(cache: &PageCache, figure: Option<f64>, shown: fn(f64) -> String) -> Cell {
+    let none = if cache.are_rates_known { "-" } else { "?" };
+    figure.map_or_else(|| none.to_owned(), shown).into()
 }
 
 fn bytes(bytes: Option<f64>) -> Cell {
@@ -188,7 +194,7 @@ fn signed(bytes: Option<f64>) -> Cell {
 
 fn draw(summary: &Summary, screen: &mut Screen<'_>) {
     match page_cache(summary) {
-        None => screen.prose("the source has no samples of memory", 0, Paint::Faint),
+        None => screen.prose("memory was not looked at", 0, Paint::Faint),
         Some(cache) => {
             screen.rows(&MEMORY, &[cache]);
             screen.rows(&FLOWS, &[cache]);

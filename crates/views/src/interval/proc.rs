@@ -136,7 +136,7 @@ fn draw(summary: &Summary, screen: &mut Screen<'_>) {
         (Metric::ProcessesUntold, "did less and are counted later"),
         (Metric::ProcessesUnread, "were not looked at for want of time"),
     ] {
-        let count = summary.samples.system(metric).map_or(0.0, |series| series.max);
+        let count = summary.samples.system(metric).and_then(|series| series.max).unwrap_or(0.0);
         if count > 0.0 {
             notes.push(format!("up to {} {what}", plural(count as u64, "process")));
         }

@@ -76,7 +76,11 @@ fn name(row: &BlockedGroup, style: &Style) -> String {
 
 fn draw(figures: &Blocked, screen: &mut Screen<'_>) {
     if figures.groups.is_empty() {
-        screen.prose("no thread was blocked for storage", 0, Paint::Faint);
+        let text = match &figures.unknown {
+            Some(why) => format!("whether threads were blocked is not known: {why}"),
+            None => "no thread was blocked for storage".to_owned(),
+        };
+        screen.prose(&escape(&text, screen.style), 0, Paint::Faint);
         return;
     }
     let (shown, hidden) = figures.groups.split_at(figures.groups.len().min(SHOWN));

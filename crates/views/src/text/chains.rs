@@ -164,10 +164,13 @@ fn nothing(summary: &Summary) -> &'static str {
     }
     match summary.ledger {
         Some(_) => {
-            "Chains were not recorded: this source was made without them (--no-chains), or by a \
-             version that did not look for them."
+            "Chains are not known: this source was made without them (--no-chains), or by a version that \
+             did not look for them, or their table is not there any more."
         }
-        None => "Chains were not recorded: they need waits, and this source was made without them.",
+        None => {
+            "Chains are not known: they need waits, and the source has none, or they are not there any \
+             more."
+        }
     }
 }
 

@@ -71,6 +71,9 @@ fn facts(summary: &Summary, style: &Style) -> Vec<(String, Paint)> {
     if details > 0 {
         lost.push_str(&format!(", {}", plural(details, "detail")));
     }
+    if !items.is_empty() && !environment.filter.is_empty() {
+        lost.push_str(" in the whole watch");
+    }
     facts.push((lost, if items.is_empty() { Paint::Plain } else { Paint::Alert }));
     if let Some(share) = watch.cost_share {
         facts.push((format!("cost {} % CPU", human::percent(share)), Paint::Plain));
@@ -105,7 +108,8 @@ pub(super) fn notes(summary: &Summary, screen: &mut Screen) {
     if !summary.watch.finished {
         notes.push("the watch was cut off: its recording has no end".to_owned());
     }
-    notes.extend(summary.devices.iter().flat_map(|device| of_device(device, &style)));
+    let hides_others = summary.environment.hides_others();
+    notes.extend(summary.devices.iter().flat_map(|it| of_device(it, hides_others, &style)));
     notes.extend(changed_settings(summary, &style));
     notes.extend(missing(summary));
     for note in notes {
@@ -158,16 +162,19 @@ fn limits(summary: &Summary, screen: &mut Screen) {
     }
 }
 
-fn of_device(device: &DeviceSummary, style: &Style) -> Vec<String> {
+fn of_device(device: &DeviceSummary, hides_others: bool, style: &Style) -> Vec<String> {
     let name = escape(&device.device, style);
     let mut notes = Vec::new();
     if let Some(stalled) = device.stalled_ns {
         let open = (device.open_requests.saturating_sub(device.overtaken_requests))
             .max(device.kernel_in_flight_end.unwrap_or(0));
         let age = device.oldest_open_ns.unwrap_or(stalled);
-        // Where the data lacks the ends of others, it may lack these too.
         let (verb, doubt) = match device.overtaken_requests {
+            _ if hides_others && !device.is_kernel_counted => {
+                ("may stall", ", of those that the filter keeps")
+            }
             0 => ("stalls", ""),
+            // Where the data lacks the ends of others, it may lack these too.
             _ => ("may stall", ", or the data lacks their ends too"),
         };
         notes.push(format!(
@@ -253,6 +260,10 @@ fn unrecorded(summary: &Summary, style: &Style) -> Vec<String> {
     let counted = summary.devices.iter().filter(|device| device.is_kernel_counted);
     let names: Vec<_> = counted.map(|device| escape(&device.device, style)).collect();
     match (summary.watch.requests, names.is_empty()) {
+        (0, true) if summary.watch.left_out_requests > 0 => {
+            let all = plural(summary.watch.left_out_requests, "request");
+            vec![format!("the filter leaves out all of {all}")]
+        }
         (0, true) => vec!["no request was seen".to_owned()],
         (0, false) => vec!["the figures are the kernel's counters".to_owned()],
         (_, true) => Vec::new(),

@@ -53,14 +53,24 @@ pub(super) const TIME: Column<UsageRow> = Column {
          where a request has several files or owners; ≥ where some have not completed",
         |row, style| {
             let bound = if row.usage.open_requests > 0 { style.either("≥", ">=") } else { "" };
-            format!("{bound}{}", human::time(row.usage.all_time_ns() as f64, style)).into()
+            let text =
+                |usage: &Usage| bound.to_owned() + &human::time(usage.all_time_ns() as f64, style);
+            known_time(&row.usage).map_or_else(|| "?".to_owned(), text).into()
         },
     )
 };
 pub(super) const TIME_SHARE: Column<UsageRow> =
     number("%time", "%", 0, "share of the time of all requests", |row, _| {
-        human::percent(row.usage.time_share).into()
+        let share = known_time(&row.usage).map(|usage| human::percent(usage.time_share));
+        share.unwrap_or_else(|| "?".to_owned()).into()
     });
+
+/// What tells its time: no request takes none, so that where there is none no request tells how long it
+/// took.
+fn known_time(usage: &Usage) -> Option<&Usage> {
+    (usage.all_time_ns() > 0 || usage.requests + usage.open_requests == 0).then_some(usage)
+}
+
 const BYTES: Column<UsageRow> =
     number("bytes", "bytes", 2, "bytes of its requests that completed", |row, _| {
         human::bytes(row.usage.bytes as f64).into()
@@ -260,4 +270,23 @@ fn with_container(name: &str, which: &str, container: Option<&str>, style: &Styl
 fn file_name(row: &FileRow, style: &Style) -> String {
     let path = escape(&row.file, style);
     if row.deleted { format!("{path} (deleted)") } else { path.into_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_that_no_request_tells_is_not_known() {
+        let shown = |requests: u64, open_requests: u64, time_ns: u64| {
+            let usage = Usage { requests, open_requests, time_ns, ..Usage::default() };
+            let row = UsageRow { name: String::new(), usage, sequential_share: None, rest: false };
+            let style = Style::plain(80);
+            [TIME, TIME_SHARE].map(|column| (column.value)(&row, &style).text)
+        };
+        assert_eq!(shown(2, 0, 0), ["?", "?"]);
+        assert_eq!(shown(0, 1, 0), ["?", "?"]);
+        assert_eq!(shown(2, 1, 1_500), ["≥1.50 µs", "0"]);
+        assert_eq!(shown(0, 0, 0), ["0 ns", "0"]);
+    }
 }

@@ -20,23 +20,22 @@ const EVIDENCE: usize = 3;
 const INDENT: usize = 4;
 
 pub(super) fn section(diagnosis: &Diagnosis, summary: &Summary, screen: &mut Screen) {
-    if diagnosis.findings.is_empty() && diagnosis.clear == 0 {
+    if diagnosis.findings.is_empty() && diagnosis.clear == 0 && diagnosis.unjudged.is_none() {
         return;
     }
     screen.gap();
     let heading = screen.style.paint("WHY", Paint::Heading);
     screen.line(&heading);
+    if let Some(judged) = judged(diagnosis, summary) {
+        screen.prose(&readable(&judged, screen.style), 2, Paint::Faint);
+    }
     let told = diagnosis.findings.iter().filter(|it| it.severity > Severity::Info).count();
     let shown = if told == 0 { 1 } else { told.min(SHOWN) };
     if told == 0 {
-        // Where a filter keeps nothing, or what was seen is lost, nothing is known of any cause.
-        let text = if summary.watch.requests == 0 && summary.patterns.waits.is_empty() {
-            "No request and no wait was seen: there is nothing to judge.".to_owned()
-        } else {
-            let judged = plural(diagnosis.clear as u64, "known cause");
-            format!("None of {judged} makes anything wait here.")
-        };
-        screen.prose(&text, 2, Paint::Plain);
+        let judged = plural(diagnosis.clear as u64, "known cause");
+        let clear = || format!("None of {judged} makes anything wait here.");
+        let text = diagnosis.unjudged.clone().unwrap_or_else(clear);
+        screen.prose(&readable(&text, screen.style), 2, Paint::Plain);
     }
     for (index, finding) in diagnosis.findings.iter().take(shown).enumerate() {
         one(index + 1, finding, screen);
@@ -46,6 +45,17 @@ pub(super) fn section(diagnosis: &Diagnosis, summary: &Summary, screen: &mut Scr
         screen.prose(&text, 2, Paint::Faint);
     }
     rest(diagnosis, shown, screen);
+}
+
+/// By what causes were judged, where that is more than what is shown.
+fn judged(diagnosis: &Diagnosis, summary: &Summary) -> Option<String> {
+    let (judged, shown) = (&diagnosis.judged_filter, &summary.environment.filter);
+    let whole = match judged.as_str() {
+        _ if judged == shown => return None,
+        "" => "the whole watch".to_owned(),
+        filter => format!("all that {filter} keeps"),
+    };
+    Some(format!("judged by {whole}, not only by what is shown below"))
 }
 
 fn one(number: usize, finding: &Finding, screen: &mut Screen) {

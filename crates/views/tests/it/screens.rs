@@ -2,7 +2,9 @@
 //! `IOWHY_BLESS=1`, look at every file as the person at 3 a.m., and commit them.
 
 use crate::scenes;
+use iowhy_core::analysis::Filtered;
 use iowhy_core::diagnosis::{Diagnosis, diagnose};
+use iowhy_core::model::Filter;
 use iowhy_core::script::Script;
 use iowhy_views::check::{self, State};
 use iowhy_views::style::Style;
@@ -60,6 +62,31 @@ fn who_made_whom_wait() {
 }
 
 #[test]
+fn causes_of_a_filtered_watch_are_those_of_all_of_it() {
+    let mut script = scenes::jenkins();
+    script.environment.losses.add("ring", 30, "requests that have no record", true);
+    let filter = Filter { files: vec!["/nosuch".to_owned()], ..Filter::default() };
+    let mut filtered = Filtered::new(&script.environment, &filter);
+    filtered.add(&script.batch, &script.names, script.environment.end_ns);
+    let found = filtered.finish(&script.environment, &script.names);
+    let style = Style::plain(200);
+    let screen = text::render(&found.shown, &diagnose(found.judged()), None, &style);
+    for said in [
+        "0 requests · 30 lost in the whole watch",
+        "the filter leaves out all of 21,030 requests",
+        "judged by the whole watch, not only by what is shown below",
+        "java (30603, jenkins.service) walks over names and inodes on xvdj",
+    ] {
+        assert!(screen.contains(said), "{said}: {screen}");
+    }
+    assert!(!screen.contains("have no record, so that"), "{screen}");
+    script.environment.filter = "--process 7".to_owned();
+    let screen = first_screen(&script, &style);
+    assert!(screen.contains("Only what --process 7 keeps is in the data"), "{screen}");
+    assert!(!screen.contains("makes anything wait"), "{screen}");
+}
+
+#[test]
 fn a_hung_disk() {
     screen("hung-80", &scenes::hung(), Style::plain(80));
     screen("hung-40", &scenes::hung(), Style::plain(40));
@@ -74,6 +101,17 @@ fn threads_behind_one_writer() {
     compare("tests/it/screens/chains-80.txt", &found);
     let nothing = text::chains(&Script::new(10).summary(), &Style::plain(40));
     assert!(nothing.lines().all(|line| escape::width(line) <= 40), "{nothing}");
+}
+
+#[test]
+fn a_device_may_serve_others_than_those_that_are_shown() {
+    let mut script = scenes::hung();
+    let style = Style::plain(200);
+    assert!(first_screen(&script, &style).contains("sdc stalls: "));
+    script.environment.filter = "--process mysqld".to_owned();
+    let screen = first_screen(&script, &style);
+    assert!(screen.contains("sdc may stall: ") && !screen.contains("sdc stalls"), "{screen}");
+    assert!(screen.contains("of those that the filter keeps"), "{screen}");
 }
 
 #[test]

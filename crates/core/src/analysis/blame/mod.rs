@@ -280,7 +280,7 @@ impl Blame {
         watch: Watch,
         names: &Names,
     ) -> Option<BlameSummary> {
-        if !self.begun || hides_others(&environment.filter) {
+        if !self.begun || environment.hides_others() {
             return None;
         }
         while !self.pending.is_empty() {
@@ -291,12 +291,6 @@ impl Blame {
         }
         Some(report::summary(&self.accounts, names))
     }
-}
-
-/// Whether a filter leaves out requests of devices that it keeps others of: then nobody can say whose
-/// they were.
-fn hides_others(filter: &str) -> bool {
-    filter.split_whitespace().any(|word| word.starts_with("--") && word != "--device")
 }
 
 /// The times of a request; its completion is 0 where it has not completed.

@@ -74,6 +74,8 @@ pub struct Blocked {
     pub groups: Vec<BlockedGroup>,
     /// Time of groups beyond those listed, nanoseconds.
     pub unlisted_ns: u64,
+    /// Why nothing is known where there is no group; `None` where no thread was blocked, or some were.
+    pub unknown: Option<String>,
 }
 
 /// One group of waits.
@@ -170,7 +172,7 @@ impl Pass for WaitGroups {
         batch.waits.iter().for_each(|wait| self.add_wait(wait));
     }
 
-    fn finish(self, _environment: &Environment, names: &Names) -> Blocked {
+    fn finish(self, environment: &Environment, names: &Names) -> Blocked {
         // Different stacks can read alike.
         let mut alike: FxHashMap<Text, Sum> = FxHashMap::default();
         for ((key, class), sum) in &self.sums {
@@ -198,7 +200,9 @@ impl Pass for WaitGroups {
         groups.sort_by(|a, b| b.time_ns.cmp(&a.time_ns).then_with(|| order(a).cmp(&order(b))));
         let unlisted_ns = groups.iter().skip(MOST_LISTED).map(|group| group.time_ns).sum();
         groups.truncate(MOST_LISTED);
+        let is_empty = self.sums.is_empty() && self.kernel_threads_ns == 0;
         Blocked {
+            unknown: environment.unknown_waits().filter(|_| is_empty),
             blocked_ns: self.blocked_ns,
             kernel_threads_ns: self.kernel_threads_ns,
             censored_waits: self.censored,
@@ -230,7 +234,26 @@ mod tests {
         let mut pass = WaitGroups::new(By::Process);
         pass.add(&script.batch, &script.names);
         let found = pass.finish(&script.environment, &script.names);
+        assert_eq!(found.unknown, None);
         let of_cat = found.groups.iter().filter(|group| group.name.as_deref() == Some("cat"));
         assert_eq!(of_cat.map(|group| group.time_ns).sum::<u64>(), 950);
+    }
+
+    #[test]
+    fn where_waits_are_not_known_nobody_is_said_not_to_have_waited() {
+        let unknown = |environment: &Environment| {
+            WaitGroups::new(By::Class).finish(environment, &Names::new()).unknown
+        };
+        let whole = Script::new(1).environment;
+        assert_eq!(unknown(&whole), None);
+        let without = Environment { tables: vec!["requests".to_owned()], ..whole.clone() };
+        assert!(unknown(&without).unwrap().contains("no table of waits"));
+        let mut lost = whole.clone();
+        lost.losses.add("ring", 3, "requests that found no room in the ring", true);
+        assert_eq!(unknown(&lost), None);
+        lost.losses.add("ring/waits", 2, "waits that found no room", false);
+        assert_eq!(unknown(&lost).unwrap(), "lost: 2 waits that found no room");
+        let imported = Environment { source: Environment::IMPORTED.to_owned(), ..whole };
+        assert!(unknown(&imported).unwrap().contains("captures"));
     }
 }

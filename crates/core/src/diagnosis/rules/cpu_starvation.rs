@@ -132,7 +132,7 @@ struct Held<'a> {
 fn held_back<'a>(facts: &Facts<'a>) -> Option<Held<'a>> {
     let counts = facts.summary().samples.of(Metric::HeldBack);
     let mut cgroups: BTreeMap<u64, Vec<&'a Series>> = BTreeMap::new();
-    for series in counts.iter().filter(|it| it.change > 0.0) {
+    for series in counts.iter().filter(|it| it.grown() > 0.0) {
         cgroups.entry(series.last.to_bits()).or_default().push(series);
     }
     let held = cgroups.values().filter_map(|members| held_in(facts, members));
@@ -140,10 +140,10 @@ fn held_back<'a>(facts: &Facts<'a>) -> Option<Held<'a>> {
 }
 
 fn held_in<'a>(facts: &Facts<'a>, members: &[&'a Series]) -> Option<Held<'a>> {
-    let limited_ns = members.iter().map(|it| it.change as u64).max()?;
+    let limited_ns = members.iter().map(|it| it.grown() as u64).max()?;
     let cpu = |series: &&Series| {
         let used = facts.summary().samples.get(Metric::ProcessCpu, &series.subject);
-        used.map_or(0.0, |used| used.change)
+        used.map_or(0.0, Series::grown)
     };
     let waits_of = |series: &&Series| {
         let (pid, name) = process_of(&series.subject)?;

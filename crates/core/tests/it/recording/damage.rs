@@ -1,8 +1,9 @@
 //! A damaged segment is counted and passed over, and no byte of it can stop the reader.
 
 use super::rows::{Random, batch, shown};
-use super::{files, place, read, write};
-use iowhy_core::model::Names;
+use super::{environment, files, place, read, write};
+use iowhy_core::model::{Environment, Names};
+use iowhy_core::recording::Writer;
 use iowhy_core::source::Batch;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -54,6 +55,32 @@ fn a_damaged_segment_costs_its_own_rows_and_is_named() {
     let (found, _, end) = read(&directory).unwrap();
     assert_eq!(found.requests.len(), 300);
     assert_eq!(end.losses.requests(), 1, "at least one, and no way to know");
+}
+
+#[test]
+fn a_table_that_is_not_there_any_more_tells_nothing() {
+    let (_parent, directory) = place();
+    let tables = ["requests", "waits"].map(str::to_owned).to_vec();
+    let mut whole = Environment { tables, ..environment() };
+    let writer = Writer::create(&directory, &whole).unwrap();
+    writer.finish(&mut whole, &Names::new()).unwrap();
+    assert_eq!(read(&directory).unwrap().2.unknown_waits(), None);
+    fs::remove_dir(directory.join("waits")).unwrap();
+    let found = read(&directory).unwrap().2;
+    assert!(found.fills("requests"));
+    assert!(found.unknown_waits().unwrap().contains("no table of waits"));
+}
+
+#[test]
+fn lost_waits_are_told_where_there_is_none() {
+    let (_parent, directory, ..) = recorded();
+    assert_eq!(read(&directory).unwrap().2.unknown_waits(), None);
+    for name in files(&directory, "waits") {
+        fs::write(directory.join("waits").join(name), "x").unwrap();
+    }
+    let (found, _, end) = read(&directory).unwrap();
+    assert_eq!(found.waits.len(), 0);
+    assert!(end.unknown_waits().unwrap().contains("waits/00000003.parquet"));
 }
 
 #[test]

@@ -154,6 +154,20 @@ fn a_watch_and_its_recording_give_the_same_intervals() {
     }
 }
 
+/// Counters are read each second: what shorter intervals did to them nobody knows.
+#[test]
+fn intervals_shorter_than_the_time_between_looks_know_no_rates() {
+    let script = script();
+    let rates = |every_ns: u64| -> Vec<Option<f64>> {
+        let wanted = Wanted { every_ns: Some(every_ns), count: Some(10 * S / every_ns) };
+        let of = |it: &Summary| it.samples.get(Metric::Reads, "sda").and_then(|it| it.mean);
+        recorded(&script, wanted).iter().map(|(_, it)| of(it)).collect()
+    };
+    assert_eq!(rates(S), [Some(51.0); 10]);
+    let short = rates(S / 5);
+    assert_eq!((short.len(), short.iter().flatten().count()), (50, 0), "{short:?}");
+}
+
 #[test]
 fn intervals_add_up_to_the_whole() {
     let script = script();

@@ -136,6 +136,6 @@ fn a_recording_is_filtered_like_any_other_source() {
     let (mut found, found_names, _) = read(&directory).unwrap();
     let filter = Filter { files: vec!["/srv/data/7".to_owned()], ..Filter::default() };
     let parts = found.parts.len();
-    found.retain(&filter, &found_names);
+    found.retain(&filter, &found_names, 0);
     assert!(found.parts.len() < parts);
 }
