@@ -237,8 +237,8 @@ static __always_inline struct inode *btrfs_direct_inode(struct btrfs_bio *bbio)
 	struct btrfs_dio_private *dio = NULL;
 	u64 ending = settings.end_io[END_IO_BTRFS_DIRECT];
 
-	if (!bpf_core_field_exists(bbio->private) || !bpf_core_field_exists(dio->inode) || !ending ||
-	    number_of(BPF_CORE_READ(bbio, end_io)) != ending)
+	if (!bpf_core_field_exists(bbio->private) || !bpf_core_field_exists(dio->inode) ||
+	    !ending || number_of(BPF_CORE_READ(bbio, end_io)) != ending)
 		return NULL;
 	dio = BPF_CORE_READ(bbio, private);
 	return BPF_CORE_READ(dio, inode);

@@ -102,8 +102,8 @@ enum wire_counter {
 	X(END_IO_DM, clone_endio)
 
 /* What other kernels call the same. No kernel has both. */
-#define END_IO_ALIASES(X)                                        \
-	X(END_IO_SUBMIT_WAIT, bio_wait_end_io)	       /* 7.x */ \
+#define END_IO_ALIASES(X)                                              \
+	X(END_IO_SUBMIT_WAIT, bio_wait_end_io)	       /* 7.x */       \
 	X(END_IO_BTRFS, btrfs_end_bio)		       /* until 6.0 */ \
 	X(END_IO_IOMAP_WRITE, iomap_writepage_end_bio) /* until 6.15 */
 
@@ -348,7 +348,8 @@ struct wire_wait {
 	unsigned long long end_ns;
 	unsigned long long
 		request; /* id of the last that completed on the waking CPU meanwhile; 0: none */
-	unsigned long long cpu_wait_ns; /* how long it had waited for a CPU in all; 0: not counted */
+	unsigned long long
+		cpu_wait_ns;	    /* how long it had waited for a CPU in all; 0: not counted */
 	struct wire_inode inode;    /* the file that its system call was given; address 0: none */
 	unsigned long long address; /* of the futex that it sleeps for; 0: none */
 	int system_call;

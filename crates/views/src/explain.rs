@@ -77,7 +77,7 @@ enum Judged<'a> {
     Found(&'a Finding),
     /// It is an effect of what was found.
     Symptom(&'a Finding),
-    NotJudged(&'a NotJudged),
+    Unknown(&'a NotJudged),
     Clear,
 }
 
@@ -88,7 +88,7 @@ fn judged<'a>(diagnosis: &'a Diagnosis, cause: &str) -> Judged<'a> {
     match (found, symptom, missing) {
         (Some(found), ..) => Judged::Found(found),
         (_, Some(cause), _) => Judged::Symptom(cause),
-        (.., Some(missing)) => Judged::NotJudged(missing),
+        (.., Some(missing)) => Judged::Unknown(missing),
         _ => Judged::Clear,
     }
 }
@@ -98,7 +98,7 @@ impl Judged<'_> {
         match self {
             Judged::Found(found) => format!("{}, {}", found.severity.word(), share(found)),
             Judged::Symptom(cause) => format!("a symptom of {}", cause.cause),
-            Judged::NotJudged(missing) => format!("not enough data, {}", missing.reason),
+            Judged::Unknown(missing) => format!("not enough data, {}", missing.reason),
             Judged::Clear => "not there".to_owned(),
         }
     }
@@ -108,7 +108,7 @@ impl Judged<'_> {
         match self {
             Judged::Found(_) => "found",
             Judged::Symptom(_) => "symptom",
-            Judged::NotJudged(_) => "not_judged",
+            Judged::Unknown(_) => "not_judged",
             Judged::Clear => "not_there",
         }
     }
@@ -159,7 +159,7 @@ impl<'a> Cause<'a> {
                 _ => None,
             },
             reason: match judged {
-                Some(Judged::NotJudged(missing)) => Some(missing.reason.as_str()),
+                Some(Judged::Unknown(missing)) => Some(missing.reason.as_str()),
                 _ => None,
             },
             findings: diagnosis.map(|it| it.findings.iter().filter(own).collect()),

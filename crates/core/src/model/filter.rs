@@ -6,6 +6,7 @@ use super::names::{Name, Names};
 use super::open::Open;
 use super::request::{Request, RequestPart};
 use super::wait::{Wait, WaitChain};
+use crate::figures::plural;
 
 /// Waits that do not tell what a filter asks for, and so are left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,10 +36,7 @@ impl Silent {
         ]
         .into_iter()
         .filter(|(count, _)| *count > 0)
-        .map(|(count, why)| {
-            let noun = if count == 1 { "wait" } else { "waits" };
-            format!("{count} {noun} left out: {why}")
-        })
+        .map(|(count, why)| format!("{} left out: {why}", plural(count, "wait")))
     }
 }
 

@@ -99,13 +99,13 @@ mod tests {
         }
         for index in 0..50 {
             let write = script.write("sda", 4096).origin(Origin::Writeback).at((index * 90 * MS) as i64);
-            let write = write.sector(1 << 20 | index * 64).part(Ok("/data/table"), 2048, Ok((8, "app")));
+            let write = write.sector((1 << 20) + index * 64).part(Ok("/data/table"), 2048, Ok((8, "app")));
             let write = write.part(Ok("/data/table"), 2048, Err("dirtied before the watch"));
             write.direct(0, 0, MS).add();
         }
         for index in 0..others {
             let write = script.write("sda", 4096).by(9, "log").at((index * 15 * MS) as i64);
-            write.sector(1 << 22 | index * 8).file("/data/other").direct(0, 0, 300 * MS).add();
+            write.sector((1 << 22) + index * 8).file("/data/other").direct(0, 0, 300 * MS).add();
         }
         script.wait((9, "log"), WaitClass::Device, 2 * S, 2 * S, 0);
         script
