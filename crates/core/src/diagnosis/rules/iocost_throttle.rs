@@ -11,7 +11,8 @@ rule!(
      although the device is idle. A model that underestimates the device throttles everybody.",
     "Waits of the same kind without io.cost.qos enabled.",
     needs: [Waits],
-    symptoms: ["serial-reads", "journal-commit", "fsync-heavy"],
+    // It sets the pace of what the device is asked for.
+    symptoms: ["serial-reads", "journal-commit", "fsync-heavy", "noisy-neighbour"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -119,10 +119,11 @@ fn slower(facts: &Facts<'_>, device: &DeviceSummary) -> Option<Slower> {
         return None;
     }
     let timeline = even_bins(&facts.patterns(&device.device)?.timeline);
-    if timeline.bins.len() < BINS || timeline.bins.iter().any(|bin| bin.requests < LEAST) {
+    let of = most_asked(&timeline);
+    if timeline.bins.len() < BINS || timeline.bins.iter().any(|bin| of(bin).0 < LEAST) {
         return None;
     }
-    let latency = values(&timeline, |bin| bin.d2c_ns as f64 / bin.requests as f64);
+    let latency = values(&timeline, |bin| of(bin).1 as f64 / of(bin).0 as f64);
     let depth = values(&timeline, |bin| bin.q2c_ns as f64 / timeline.bin_ns as f64);
     let size = values(&timeline, |bin| bin.bytes as f64 / bin.requests as f64);
     // By orders of magnitude: a single slow bin shall not stand for a level.
@@ -143,13 +144,69 @@ fn slower(facts: &Facts<'_>, device: &DeviceSummary) -> Option<Slower> {
     // or as much as before.
     let (had, has) = level(&values(&timeline, |bin| bin.requests as f64));
     let same = alike(level(&depth)) || has <= LESS * had;
-    let count: u64 = timeline.bins.iter().map(|bin| bin.requests).sum();
-    let all: u64 = timeline.bins.iter().map(|bin| bin.d2c_ns).sum();
+    let count: u64 = timeline.bins.iter().map(|bin| of(bin).0).sum();
+    let all: u64 = timeline.bins.iter().map(|bin| of(bin).1).sum();
+    // The others are taken to be slowed as much.
     let extra = 1.0 - before * count as f64 / all.max(1) as f64;
     (apart && after >= SLOWER * before && after >= SLOW_NS && same && alike(level(&size)))
         .then_some(Slower { before_ns: before, after_ns: after, extra })
 }
 
+/// How many requests a bin has of those that are more, reads or others, and their time: a load that reads less
+/// and writes more, which takes longer, is another load.
+fn most_asked(timeline: &Timeline) -> fn(&Bin) -> (u64, u64) {
+    let sum = |of: fn(&Bin) -> u64| timeline.bins.iter().map(of).sum::<u64>();
+    if sum(|bin| bin.reads) * 2 >= sum(|bin| bin.requests) {
+        |bin| (bin.reads, bin.read_d2c_ns)
+    } else {
+        |bin| (bin.requests.saturating_sub(bin.reads), bin.d2c_ns.saturating_sub(bin.read_d2c_ns))
+    }
+}
+
 fn values(timeline: &Timeline, of: impl Fn(&Bin) -> f64) -> Vec<f64> {
     timeline.bins.iter().map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::diagnosis::{Finding, diagnose};
+    use crate::model::Operation;
+    use crate::script::Script;
+
+    const MS: u64 = 1_000_000;
+
+    /// Requests one after another for ten seconds. Of each ten so many are reads before the middle and after
+    /// it; what a read and a write take is given for both halves, too.
+    fn found(reads: [u64; 2], times: [(u64, u64); 2]) -> Option<Finding> {
+        let mut script = Script::new(10);
+        let (mut at, mut index) = (0, 0);
+        while at < 9_980 * MS {
+            let half = usize::from(at >= 5_000 * MS);
+            let is_read = index % 10 < reads[half];
+            let d2c = if is_read { times[half].0 } else { times[half].1 };
+            let operation = if is_read { Operation::Read } else { Operation::Write };
+            let request = script.request("sda", operation).bytes(4096).by(7, "db").at(at as i64);
+            request.sector(index * 7919 * 8 % (1 << 24)).direct(1000, 1000, d2c).add();
+            // A pace that is not even, so that no limit is behind it.
+            at += d2c + 2000 + index % 7 * MS / 10;
+            index += 1;
+        }
+        let findings = diagnose(&script.summary()).findings;
+        findings.into_iter().find(|it| it.cause == "noisy-neighbour")
+    }
+
+    #[test]
+    fn who_writes_more_than_before_has_no_neighbour() {
+        for (reads, times) in [([9, 4], (2 * MS, 12 * MS)), ([6, 1], (MS, 20 * MS))] {
+            assert_eq!(found(reads, [times, times]), None);
+        }
+    }
+
+    #[test]
+    fn what_takes_longer_under_the_same_load_has_one() {
+        for reads in [9, 5, 1] {
+            let found = found([reads, reads], [(2 * MS, 2 * MS), (9 * MS, 9 * MS)]).unwrap();
+            assert!((0.3..0.7).contains(&found.impact), "{found:?}");
+        }
+    }
 }

@@ -32,6 +32,10 @@ rule!(
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_queueing()?;
     let device = facts.busiest(|device| {
+        // What its driver gave back is inserted anew, also where there is no scheduler.
+        if scheduler_of(facts, device) == Some("none") {
+            return false;
+        }
         let sums = Sums::of(facts, device);
         let is_longer = sums.held_ns as f64 >= TIMES_DEVICE * sums.at_device_ns as f64;
         sums.held_ns as f64 >= SHARE * sums.whole_ns as f64
@@ -43,8 +47,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let of_whole = |time_ns: u64| time_ns as f64 / sums.whole_ns as f64;
     let (held, at_device) = (of_whole(sums.held_ns), of_whole(sums.at_device_ns));
     let name = &device.device;
-    let scheduler = facts.setting(device, "queue/scheduler").and_then(words::chosen);
-    let scheduler = scheduler.unwrap_or("the scheduler");
+    let scheduler = scheduler_of(facts, device).unwrap_or("the scheduler");
     let longest_ns = longest_of(device, Interval::I2d).max(sums.starved_ns.unwrap_or(0));
     let up_to = sums.starved_ns.map(|it| format!(", some for {}", words::time(it as f64)));
     let up_to = up_to.unwrap_or_default();
@@ -66,6 +69,11 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .fix(format!("`echo none > /sys/block/{name}/queue/scheduler` (udev rule to keep it); schedulers pay on rotating disks and for fairness"))
         .check("with none I2D is gone; if D2C rises by as much, the device was full and the scheduler only showed it")
         .into())
+}
+
+/// The device's scheduler, where it is known.
+fn scheduler_of<'a>(facts: &Facts<'a>, device: &DeviceSummary) -> Option<&'a str> {
+    facts.setting(device, "queue/scheduler").and_then(words::chosen)
 }
 
 /// Where a device's requests spend their time. Those that stand in the scheduler still count for as long
@@ -142,11 +150,11 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn script() -> Script {
+    fn script(schedulers: &str) -> Script {
         let mut script = Script::new(10);
         script.environment.devices.push(Device {
             name: "sda".to_owned(),
-            settings_start: [("queue/scheduler".to_owned(), "none [bfq]".to_owned())].into(),
+            settings_start: [("queue/scheduler".to_owned(), schedulers.to_owned())].into(),
             ..Device::default()
         });
         script
@@ -158,7 +166,11 @@ mod tests {
 
     /// Two readers that are served all the time, each request in `d2c`, after `i2d` in the scheduler.
     fn served(i2d: u64, d2c: u64) -> Script {
-        let mut script = script();
+        served_by("none [bfq]", i2d, d2c)
+    }
+
+    fn served_by(schedulers: &str, i2d: u64, d2c: u64) -> Script {
+        let mut script = script(schedulers);
         let each = i2d + d2c + 2000;
         for index in 0..2 * 9_900 * MS / each {
             let at = (index / 2 * each) as i64;
@@ -212,6 +224,13 @@ mod tests {
             script.wait_for((pid, "slow"), 4000 * MS, 6000 * MS, &[id]);
         }
         assert!(found(&script).unwrap().sentence.contains("some for 6.00 s"));
+    }
+
+    #[test]
+    fn without_a_scheduler_nothing_stands_in_one() {
+        // Such as requests that a driver gave back until it has a path again.
+        assert!(found(&served_by("none [bfq]", 9 * MS, MS)).is_some());
+        assert_eq!(found(&served_by("[none] bfq", 9 * MS, MS)), None);
     }
 
     #[test]
