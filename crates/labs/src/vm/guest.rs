@@ -15,10 +15,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// What a guest says first.
+/// What a guest says first, and a second later by its own clock.
 const UP: &str = "up";
-/// How often it is started until it says so.
-const STARTS: u32 = 3;
+const TICKED: &str = "ticked";
+/// A second of the guest is longer than this, however late the host heard of its beginning.
+const LEAST_SECOND: Duration = Duration::from_millis(600);
+/// How often it is started until it says so, and keeps to time.
+const STARTS: u32 = 5;
 
 /// A guest that has not been started.
 #[derive(Clone, Debug)]
@@ -101,18 +104,15 @@ impl Guest {
         running.finish()
     }
 
-    /// Starts it, and waits until it is up. Emulated, some kernels crash now and then before they are:
-    /// then once more.
+    /// Starts it, and waits until it is up. Emulated, some kernels crash now and then before they are, and where
+    /// the host is busy while the guest finds out how fast its clock counts, that may run several times too
+    /// fast, so that every time limit in the guest is too short: then once more.
     pub fn start(&self, command: &str) -> Result<Running> {
         let mut failure = None;
         for _ in 0..STARTS {
             let mut running = self.boot(command)?;
-            match running.wait_for(UP) {
-                Ok(()) => {
-                    running.booted = running.started.elapsed();
-                    running.said.clear();
-                    return Ok(running);
-                }
+            match running.come_up() {
+                Ok(()) => return Ok(running),
                 Err(error) => failure = Some(error),
             }
         }
@@ -224,6 +224,21 @@ pub struct Running {
 }
 
 impl Running {
+    /// Waits until it is up and its clock has been compared with the host's.
+    fn come_up(&mut self) -> Result<()> {
+        self.wait_for(UP)?;
+        self.booted = self.started.elapsed();
+        let begun = Instant::now();
+        self.wait_for(TICKED)?;
+        let second = begun.elapsed();
+        if second < LEAST_SECOND {
+            let cause = format!("its clock runs too fast: a second of it took {second:?}");
+            return Err(self.failed(&cause));
+        }
+        self.said.clear();
+        Ok(())
+    }
+
     /// The next line that the guest says; `None` once it has ended.
     pub fn line(&mut self) -> Result<Option<String>> {
         let left = self.deadline.saturating_duration_since(Instant::now());

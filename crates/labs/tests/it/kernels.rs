@@ -48,7 +48,7 @@ const AS_TESTS_NEED_IT: &str = "echo 60000 >/proc/sys/vm/dirty_expire_centisecs
     echo never >/sys/kernel/mm/transparent_hugepage/enabled";
 
 /// How long the tests of one guest may take, and those of the smallest check.
-const ROOT_PATIENCE: Duration = Duration::from_secs(1500);
+const ROOT_PATIENCE: Duration = Duration::from_secs(3600);
 const SMALL_PATIENCE: Duration = Duration::from_secs(200);
 
 pub fn tests() -> Vec<Trial> {
