@@ -76,7 +76,7 @@ bench-waits: ## Make each wait class happen, here and in a guest; writes docs/wa
 lab-matrix: ## Run every lab, and write what iowhy found into docs/diagnosis.md
 	@scripts/install-deps build test bench
 	cargo build --release --package iowhy --package iowhy-labs
-	$(TARGET)/release/iowhy-labs matrix --page docs/diagnosis.md
+	PATH=$$(scripts/python-env):$$PATH $(TARGET)/release/iowhy-labs matrix --page docs/diagnosis.md
 
 deps: ## Install every package that any target needs
 	@scripts/install-deps build demo test static vm bench

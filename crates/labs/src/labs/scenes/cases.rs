@@ -48,6 +48,7 @@ fn word_counter(stage: &mut Stage, removes: bool) -> Result<()> {
         "import os,sys,uuid,shutil\nfrom flask import Flask\napp=Flask('words')\nn=0\n@app.route('/popularity/<word>')\ndef popularity(word):\n global n\n n+=1\n d=f'{{sys.argv[1]}}/{{uuid.uuid4() if {keep}==0 else 0}}'\n os.makedirs(d,exist_ok=True)\n for i in range({files}): open(f'{{d}}/{{i}}.txt','w').write('x'*{bytes})\n t=0\n for i in range({files}): t+=len(open(f'{{d}}/{{i}}.txt').read())\n if {keep}==0: shutil.rmtree(d)\n return str(t)\napp.run(port={port})\n",
         keep = u8::from(!removes)
     );
+    need_flask()?;
     stage.python(&program, &[disk.path()])?;
     wait_until_served(port)?;
     let ask = format!(
@@ -59,6 +60,13 @@ fn word_counter(stage: &mut Stage, removes: bool) -> Result<()> {
     std::thread::sleep(Duration::from_secs(3));
     stage.keep(disk);
     Ok(())
+}
+
+fn need_flask() -> Result<()> {
+    let hint = "let `scripts/python-env` make a Python that has it, and put the folder that it prints first in PATH";
+    crate::command::output_of(crate::labs::stage::python("import flask", &[])?)
+        .map(drop)
+        .map_err(|_not_there| Error::missing("Flask in its python3", hint))
 }
 
 /// Waits until somebody listens on a port of this machine: what a program imports may have to be read first.
