@@ -225,6 +225,10 @@ fn scheduler(stage: &mut Stage, name: &str) -> Result<()> {
     stage.set(&device, "rotational", "1")?;
     stage.set(&device, "scheduler", "none")?;
     stage.set_cause(&device, "scheduler", name)?;
+    if name == "bfq" {
+        // Else it often hands out all that there is: to readers that it takes for one, or for a while.
+        stage.set(&device, "iosched/strict_guarantees", "1")?;
+    }
     let latency = Duration::from_micros(stage.dice.between(800, 1500));
     stage.uneven_latency(&hidden, latency);
     for part in 0..stage.dice.between(4, 6) {
