@@ -10,9 +10,10 @@ use std::collections::BTreeMap;
 
 /// The share of the blocked time that programs which are starved want a CPU after their waits. Chosen.
 const SHARE: f64 = 0.2;
-/// What delays of 3 ms and more must be of all delays after waits: a thread is starved where they are most of
-/// them, and else pays the price of switches. Chosen; two thirds to three quarters in the lab.
-const MOSTLY: f64 = 0.5;
+/// What delays of 3 ms and more must be of the blocked time, and of all delays after waits: with less a thread pays
+/// the price of switches. Chosen; a fifth to a quarter, and three to seven tenths in the lab.
+const STARVED: f64 = 0.15;
+const OF_DELAYS: f64 = 0.2;
 /// Waits a second from which on a program does I/O all the time, so that who holds it back holds its I/O
 /// back. Chosen, as for syncs (fsync-heavy).
 const WAITS_PER_S: f64 = 20.0;
@@ -84,8 +85,8 @@ fn starved(facts: &Facts<'_>) -> Option<Finding> {
     let (starved_ns, after_ns) = (sum(|it| it.starved_ns), sum(|it| it.after_ns));
     let (lost_ns, beside_ns) = (sum(Wanted::all_ns), sum(|it| it.beside_ns));
     let (wanted, groups) = programs.into_iter().next()?;
-    let is_much = after_ns as f64 >= SHARE * facts.blocked_ns() as f64;
-    if !is_much || (starved_ns as f64) < MOSTLY * after_ns as f64 {
+    let (starved, after, blocked) = (starved_ns as f64, after_ns as f64, facts.blocked_ns() as f64);
+    if after < SHARE * blocked || starved < STARVED * blocked || starved < OF_DELAYS * after {
         return None;
     }
     let subject = Subject { device: None, file: None, ..Waited::of(groups).subject() };
