@@ -160,13 +160,14 @@ static __always_inline struct wire_call *read_call(struct naming *naming, struct
 		return NULL;
 	call = &room->call;
 	bytes = bpf_probe_read_user_str(call->text, WIRE_PATH_LEN, (void *)naming->text);
-	if (bytes <= 0) {
+	if (bytes < 0) {
 		/* Its page is not in memory, and must not be waited for here. */
 		if (naming->text)
 			count(COUNT_PATH_UNREAD);
 		return NULL;
 	}
-	call->bytes = bytes - 1;
+	/* Of an empty text kernels to 6.12 do not count the end. */
+	call->bytes = bytes ? bytes - 1 : 0;
 	call->tgid = READ(task, tgid);
 	call->tid = READ(task, pid);
 	*base = base_of(task, naming->directory, call->text[0]);

@@ -188,10 +188,15 @@ static __always_inline struct use_key key_of_inode(struct inode *inode, u32 tgid
 	return key;
 }
 
-/* Whether somebody wants to know; if so, tells who and what it is. */
-static __noinline bool meet(struct inode *inode, u64 dentry, struct task_struct *task, u32 level)
+static __noinline bool is_wanted(struct inode *inode)
 {
-	if (!holds_data(READ(READ(inode, i_sb), s_magic)) || !is_on_watched_device(inode))
+	return holds_data(READ(READ(inode, i_sb), s_magic)) && is_on_watched_device(inode);
+}
+
+/* Whether somebody wants to know; if so, tells who and what it is: one after the other, for the stack's sake. */
+static __always_inline bool meet(struct inode *inode, u64 dentry, struct task_struct *task, u32 level)
+{
+	if (!is_wanted(inode))
 		return false;
 	see_file(number_of(inode), dentry, level);
 	see_task(number_of(task), level);

@@ -135,36 +135,25 @@ const G2D: Column<ShareRow> =
 const D2C: Column<ShareRow> =
     number("%D2C", "%", 0, "the driver and the device", |row, _| share(row.shares.d2c_share));
 
+/// The shares of whatever the first column names.
+const fn by(first: Column<ShareRow>) -> [Column<ShareRow>; 8] {
+    [first, REQUESTS, MEAN, Q2G, G2I, I2D, G2D, D2C]
+}
+
 /// Shares by device.
 pub const DEVICE_SHARES: Definition<ShareRow> = Definition {
     title: "iowhy stages: shares by device",
     sentence: "Which share of the time of a device's requests (Q2C) passed in which stage.",
-    columns: &[
-        name("BY DEVICE", "the device", |row, _| row.name.clone().into()),
-        REQUESTS,
-        MEAN,
-        Q2G,
-        G2I,
-        I2D,
-        G2D,
-        D2C,
-    ],
+    columns: &by(name("BY DEVICE", "the device", |row, _| row.name.clone().into())),
 };
 
 /// Shares by process.
 pub const PROCESS_SHARES: Definition<ShareRow> = Definition {
     title: "iowhy stages: shares by process",
     sentence: "The same by the process that queued the requests; most time first.",
-    columns: &[
-        name("BY PROCESS", "the process and its number", |row, _| row.name.clone().into()),
-        REQUESTS,
-        MEAN,
-        Q2G,
-        G2I,
-        I2D,
-        G2D,
-        D2C,
-    ],
+    columns: &by(name("BY PROCESS", "the process and its number", |row, _| {
+        row.name.clone().into()
+    })),
 };
 
 fn device(row: &DeviceFigures, style: &Style) -> String {

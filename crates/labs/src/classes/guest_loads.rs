@@ -78,12 +78,10 @@ pub const LOADS: &[Load] = &[
         clock: NO_CLOCK,
         ..guest(
             "swap-in",
-            "64 MiB of memory read over and over in a cgroup with 32 MiB",
+            "40 MiB of memory filled, then read, in a cgroup with 32 MiB",
             &["swap"],
             0.8,
-            |stage| {
-                eater(stage, "for (1 .. 3) { $n += ord(substr($x, $_ * 4096, 1)) for 0 .. 16383 }")
-            },
+            swap_in,
         )
     },
     Load {
@@ -186,12 +184,17 @@ impl Drop for CostModel {
     }
 }
 
-/// perl with 64 MiB in `$x`, in a cgroup with 32 MiB and a slow disk to swap to.
-fn eater(stage: &mut Stage, then: &str) -> Result<Scene> {
+/// Fills its memory no faster than the disk takes it, lest the kernel kill it, and then touches each page.
+const EATER: &str = "my (@x, $n);
+    for (1 .. 40) { push @x, 'a' x ((1 << 20) + $_); select(undef, undef, undef, 0.4) if $_ > 24 }
+    for my $x (@x) { $n += ord(substr($x, $_ * 4096, 1)) for 0 .. 255 }";
+
+/// perl with more memory than its cgroup has, and a slow disk to swap to.
+fn swap_in(stage: &mut Stage) -> Result<Scene> {
     let swap = Swap::new()?;
     let cgroup = Cgroup::memory(&stage.scratch, 32 * MIB)?;
     let mut perl = Command::new(command::find("perl")?);
-    perl.arg("-e").arg(format!("my $n = 0; my $x = 'a' x (64 << 20); {then}"));
+    perl.args(["-e", EATER]);
     let command = cgroup.inside(&perl);
     stage.keep(swap);
     stage.keep(cgroup);

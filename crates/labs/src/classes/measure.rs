@@ -132,8 +132,13 @@ fn watch(device: &str, recording: &Path, program: &Command) -> Result<()> {
         record.args(["-d", device]);
     }
     record.arg("-o").arg(recording).arg("--").arg(program.get_program()).args(program.get_args());
-    record.stdin(Stdio::null()).stdout(Stdio::null());
-    command::output_of(record).map(drop)
+    let result = record.stdin(Stdio::null()).output().context(|| "run iowhy".to_owned())?;
+    let said = String::from_utf8_lossy(&result.stderr);
+    // A load that was ended before it was done is none.
+    if !result.status.success() || said.contains("the command ended with") {
+        return Err(Error::failed(format!("watch {}", command::shown(program)), said.trim()));
+    }
+    Ok(())
 }
 
 fn own_clock(scene: &Scene) -> Result<Option<u64>> {

@@ -62,15 +62,26 @@ impl LoopDevice {
         Ok(device)
     }
 
-    /// Makes one of `bytes` over a file in `folder`, which must outlive it.
+    /// Makes one of `bytes` over a file in `folder`, which must outlive it, past the page cache.
     pub fn inside(scratch: &Arc<Scratch>, folder: &Path, bytes: u64) -> Result<LoopDevice> {
+        LoopDevice::inside_as(Backing::DirectFile, scratch, folder, bytes)
+    }
+
+    /// The same, read and written through the page cache or past it: on 5.10 and 6.1 a frozen file system
+    /// below holds back only what is written through the cache.
+    pub fn inside_as(
+        backing: Backing,
+        scratch: &Arc<Scratch>,
+        folder: &Path,
+        bytes: u64,
+    ) -> Result<LoopDevice> {
         let mut device = LoopDevice {
             node: PathBuf::new(),
             file: folder.join("image"),
             tmpfs: None,
             _scratch: Arc::clone(scratch),
         };
-        device.attach(Backing::DirectFile, bytes, false)?;
+        device.attach(backing, bytes, false)?;
         Ok(device)
     }
 

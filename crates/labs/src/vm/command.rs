@@ -1,6 +1,6 @@
 //! `cargo lab vm`: a command in a guest, for trying things by hand.
 
-use super::{Disk, Guest, Kernel};
+use super::{Disk, Guest, Kernel, Limits};
 use crate::error::Context;
 use crate::{Error, Result, command};
 use std::path::{Path, PathBuf};
@@ -18,8 +18,9 @@ pub struct Settings {
     /// One more argument for the kernel (may be repeated).
     #[arg(long, short, value_name = "TEXT")]
     append: Vec<String>,
-    /// An empty disk of so many MiB, /dev/disk/NAME in the guest (may be repeated).
-    #[arg(long, short, value_name = "NAME=MIB", value_parser = disk)]
+    /// An empty disk of so many MiB, /dev/disk/NAME in the guest, which may be held to so many I/Os a second
+    /// from outside (may be repeated).
+    #[arg(long, short, value_name = "NAME=MIB[@IOPS]", value_parser = disk)]
     disk: Vec<Disk>,
     /// Puts a program with its libraries, or a file, at the same place in the guest (may be repeated).
     #[arg(long, short, value_name = "PATH")]
@@ -39,9 +40,13 @@ pub struct Settings {
 }
 
 fn disk(text: &str) -> std::result::Result<Disk, String> {
-    let parsed = text.split_once('=').and_then(|(name, mib)| Some((name, mib.parse().ok()?)));
-    let (name, mib): (&str, u64) = parsed.ok_or("give NAME=MIB")?;
-    Ok(Disk::memory(name, mib << 20))
+    let parsed = || {
+        let (name, size) = text.split_once('=')?;
+        let (mib, iops) = size.split_once('@').unwrap_or((size, "0"));
+        Some((name, mib.parse::<u64>().ok()?, iops.parse().ok()?))
+    };
+    let (name, mib, iops) = parsed().ok_or("give NAME=MIB or NAME=MIB@IOPS")?;
+    Ok(Disk::memory(name, mib << 20).limited(Limits::iops(iops)))
 }
 
 /// Runs it; the answer is the command's exit code.

@@ -43,7 +43,7 @@ impl Stage {
         let scratch = Scratch::new()?;
         let disk = LoopDevice::new(&scratch, Backing::Tmpfs, 256 * MIB)?;
         let lower = FileSystem::new(&scratch, disk, Kind::Ext4)?;
-        let upper = LoopDevice::inside(&scratch, lower.path(), 32 * MIB)?;
+        let upper = LoopDevice::inside_as(Backing::File, &scratch, lower.path(), 32 * MIB)?;
         Ok(Stage { upper, lower, scratch })
     }
 

@@ -30,8 +30,10 @@ int find_symbols(struct wire_symbols *found)
 	END_IO_LIST(FIND_SYMBOL)
 	END_IO_ALIASES(FIND_ALIAS)
 	END_IO_MODULES(FIND_IN_MODULE)
-	bpf_kallsyms_lookup_name("tracepoint_srcu", sizeof("tracepoint_srcu"), 0,
-				 (void *)&found->tracepoint_srcu);
+	/* 6.1 lets no helper write to what a program was given. */
+	address = 0;
+	bpf_kallsyms_lookup_name("tracepoint_srcu", sizeof("tracepoint_srcu"), 0, (void *)&address);
+	found->tracepoint_srcu = address;
 #undef FIND_IN_MODULE
 #undef FIND_ALIAS
 #undef FIND_SYMBOL

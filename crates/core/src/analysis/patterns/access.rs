@@ -32,7 +32,7 @@ pub struct Access {
     pub watched_pages: u64,
     /// Those of them that had been read before in this watch.
     pub pages_again: u64,
-    /// Writes of programs, not of journals and metadata.
+    /// Writes of programs, not of journals, metadata and swap.
     pub data_writes: u64,
     /// Those of them that do not begin or end at a multiple of 4096 bytes.
     pub unaligned_writes: u64,
@@ -164,7 +164,8 @@ impl Tally {
     }
 
     fn write(&mut self, request: &Request) {
-        if matches!(request.origin, Origin::Journal | Origin::Metadata) {
+        // What was read back from swap leaves its place free, and the next page that goes out takes it.
+        if matches!(request.origin, Origin::Journal | Origin::Metadata | Origin::Swap) {
             return;
         }
         self.sums.data_writes += 1;
@@ -340,16 +341,24 @@ mod tests {
         assert!(after(&at_once) < 0.02, "{at_once:?}");
     }
 
-    #[test]
-    fn a_read_before_its_write_shows() {
+    fn each_read_before_its_write(read: Origin, write: Origin) -> Access {
         let mut script = Script::new(10);
         for index in 0..100_u64 {
             let at = (index * 10_000_000) as i64;
-            script.read("sda", 4096).at(at).sector(index * 800).direct(0, 0, 1000).add();
-            let write = script.write("sda", 512).at(at + 5_000_000).sector(index * 800 + 3);
-            write.direct(0, 0, 1000).add();
+            let first = script.read("sda", 4096).at(at).sector(index * 800).origin(read);
+            first.direct(0, 0, 1000).add();
+            let then = script.write("sda", 512).at(at + 5_000_000).sector(index * 800 + 3);
+            then.origin(write).direct(0, 0, 1000).add();
         }
-        let access = script.summary().patterns.devices[0].access.clone();
+        script.summary().patterns.devices[0].access.clone()
+    }
+
+    #[test]
+    fn a_read_before_its_write_shows() {
+        let access = each_read_before_its_write(Origin::Read, Origin::Write);
         assert_eq!((access.writes_after_read, access.unaligned_writes), (100, 100));
+        // A page that goes out to swap takes the place of one that has come back.
+        let access = each_read_before_its_write(Origin::Swap, Origin::Swap);
+        assert_eq!((access.data_writes, access.writes_after_read), (0, 0));
     }
 }

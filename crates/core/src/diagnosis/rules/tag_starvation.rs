@@ -14,7 +14,6 @@ const SHORT: f64 = 32.0;
 const SHARE: f64 = 0.2;
 /// Up to so many are few enough that, all taken, they make the rate even by themselves. Chosen.
 const FEW: f64 = 8.0;
-const WAIT: &[&str] = &["blk_mq_get_tag"];
 
 rule!(
     "tag-starvation",
@@ -70,7 +69,6 @@ fn judge(facts: &Facts<'_>) -> Judged {
         "{name} may have only {tags:.0} requests under way: others wait for one to come back, {} of their time",
         words::percent(held as f64 / whole.max(1) as f64),
     );
-    let seen = waited.class_ns > 0 || facts.path_share(WAIT) > 0.0;
     let top = facts.top_process(device, |_| true);
     let finding = if of_threads > held as f64 / whole.max(1) as f64 {
         Finding::of_blocked(facts, waited.class_ns, sentence)
@@ -81,7 +79,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .about(facts::subject_of(name, top))
         // With more tags threads wait for the device, if less.
         .upper_bound()
-        .sure(if seen { Confidence::Certain } else { Confidence::Likely })
+        .sure(if waited.class_ns > 0 { Confidence::Certain } else { Confidence::Likely })
         .shown("time before a request was got (Q2G)", held as f64 / whole.max(1) as f64 * 100.0, "%", format!("iowhy stages -d {name}"))
         .shown("nr_requests", tags, "requests", format!("cat /sys/block/{name}/queue/nr_requests"))
         .shown("threads' waits for a tag", waited.class_ns as f64, "ns", "iowhy waits")
