@@ -4,7 +4,7 @@
 //! What does not belong here: damaged captures (see `bad_captures`), and what the library's own
 //! tests hold for every mix of events (core/tests/it/blktrace).
 
-use crate::support::{finish, iowhy, said, trial};
+use crate::support::{finish, iowhy, said, trial, words};
 use iowhy_labs::captures::{self, Mix, Settings};
 use iowhy_labs::error::Context;
 use iowhy_labs::{Error, Result, command};
@@ -399,7 +399,7 @@ fn real_captures_are_reported() -> Result<()> {
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(output.status.success(), "{}", said(&output));
         let head = text.split("DEVICES").next().unwrap_or_default();
-        let head = head.split_whitespace().collect::<Vec<_>>().join(" ");
+        let head = words(head);
         let requests = format!(" {} requests ", capture.requests);
         assert!(head.contains(&requests), "{}: {head}", capture.source.display());
         for word in capture.says {

@@ -4,7 +4,7 @@
 
 use crate::blktrace::{Generated, answer, blkparse, btt, dump};
 use crate::records::{Record, STEPS};
-use crate::support::trial;
+use crate::support::{trial, words};
 use iowhy_labs::Result;
 use iowhy_labs::captures::{Mix, Settings};
 use iowhy_labs::error::Context;
@@ -151,7 +151,7 @@ fn names_come_late_and_stay() -> Result<()> {
 fn lost_events_are_no_skips() -> Result<()> {
     let capture = Capture::of(&[Record::of(0), Record::of(90)])?;
     assert!(capture.blkparse(&[])?.contains("Skips: 0 forward"));
-    let stages = capture.stages()?.split_whitespace().collect::<Vec<_>>().join(" ");
+    let stages = words(&capture.stages()?);
     assert!(stages.contains("89 sequence numbers are missing"), "{stages}");
     Ok(())
 }

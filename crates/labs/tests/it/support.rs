@@ -123,6 +123,11 @@ pub fn said(output: &Output) -> String {
     )
 }
 
+/// A text without the ends of its lines: screens are folded.
+pub fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// A failing run: the exit code is not 0, nothing panicked, and there is one clear message.
 pub fn refused(command: Command) -> Result<(i32, String)> {
     let shown = command::shown(&command);
