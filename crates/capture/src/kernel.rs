@@ -97,6 +97,14 @@ pub fn probe(tracepoints: &[&'static str], symbols: &KernelSymbols) -> Result<Fa
     })
 }
 
+/// Whether BPF's maps count as locked memory, of which RLIMIT_MEMLOCK allows a user little; since 5.11 they
+/// count as their cgroup's. No type tells: a helper that came with the change does, as in libbpf.
+pub fn maps_are_locked_memory() -> bool {
+    let Ok(btf) = Btf::from_vmlinux() else { return false };
+    let helpers = enumerators(&btf, "bpf_func_id");
+    !helpers.iter().any(|(_, name)| name == "BPF_FUNC_ktime_get_coarse_ns")
+}
+
 fn tracepoint<'a>(btf: &'a Btf<'_>, name: &str) -> Option<FuncProto<'a>> {
     let typedef: Typedef<'_> = btf.type_by_name(&format!("btf_trace_{name}"))?;
     let pointer = Ptr::try_from(typedef.next_type()?).ok()?;

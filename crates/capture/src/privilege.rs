@@ -4,6 +4,8 @@
 //! What does not belong here: what a kernel refuses to everybody (see [`crate::live`]).
 
 use crate::error::Error;
+use crate::kernel;
+use rustix::process::{Resource, getrlimit};
 use rustix::thread::CapabilitySet;
 
 /// A capability, and what is lost without it.
@@ -17,21 +19,33 @@ pub struct Capability {
     pub lost: &'static str,
     /// Any of these will do.
     any: CapabilitySet,
+    /// Whether this machine asks for it.
+    asked_for: fn() -> bool,
 }
 
-/// Every capability that a watch needs or can use.
-pub const CAPABILITIES: &[Capability] = &[
+/// Every capability that a watch needs or can use, on one kernel or another.
+const CAPABILITIES: &[Capability] = &[
     Capability {
         name: "CAP_BPF",
         needed: true,
         lost: "every request: only /proc/diskstats is left",
         any: CapabilitySet::BPF.union(CapabilitySet::SYS_ADMIN),
+        asked_for: everywhere,
     },
     Capability {
         name: "CAP_PERFMON",
         needed: true,
         lost: "every request: only /proc/diskstats is left",
         any: CapabilitySet::PERFMON.union(CapabilitySet::SYS_ADMIN),
+        asked_for: everywhere,
+    },
+    Capability {
+        name: "CAP_SYS_RESOURCE",
+        needed: true,
+        lost: "every request: this kernel counts BPF's maps as locked memory, of which RLIMIT_MEMLOCK \
+               allows too little",
+        any: CapabilitySet::SYS_RESOURCE,
+        asked_for: maps_need_room,
     },
     Capability {
         name: "CAP_SYS_PTRACE",
@@ -39,6 +53,7 @@ pub const CAPABILITIES: &[Capability] = &[
         lost: "of other users' processes: names of their functions, their counters in /proc/PID/io, \
                what they hold open, and locks in which they stand still",
         any: CapabilitySet::SYS_PTRACE,
+        asked_for: everywhere,
     },
     Capability {
         name: "CAP_DAC_READ_SEARCH",
@@ -46,6 +61,7 @@ pub const CAPABILITIES: &[Capability] = &[
         lost: "of other users' processes: their counters in /proc/PID/io, what they hold open, and \
                names of functions of programs that only they may read",
         any: CapabilitySet::DAC_READ_SEARCH.union(CapabilitySet::DAC_OVERRIDE),
+        asked_for: everywhere,
     },
     Capability {
         name: "CAP_SYSLOG",
@@ -53,8 +69,23 @@ pub const CAPABILITIES: &[Capability] = &[
         lost: "names of the kernel's functions, files of direct I/O, journals and swap, where \
                kernel.kptr_restrict is 1",
         any: CapabilitySet::SYSLOG,
+        asked_for: everywhere,
     },
 ];
+
+fn everywhere() -> bool {
+    true
+}
+
+/// Whether BPF's maps are locked memory (before 5.11), of which there is a limit.
+fn maps_need_room() -> bool {
+    getrlimit(Resource::Memlock).current.is_some() && kernel::maps_are_locked_memory()
+}
+
+/// Those that this machine asks for.
+pub fn asked_for() -> impl Iterator<Item = &'static Capability> {
+    CAPABILITIES.iter().filter(|it| (it.asked_for)())
+}
 
 /// Those that this process lacks.
 pub fn missing() -> Vec<&'static Capability> {
@@ -65,7 +96,8 @@ pub fn missing() -> Vec<&'static Capability> {
 }
 
 fn missing_of(effective: CapabilitySet) -> Vec<&'static Capability> {
-    CAPABILITIES.iter().filter(|it| !effective.intersects(it.any)).collect()
+    let missing = CAPABILITIES.iter().filter(|it| !effective.intersects(it.any));
+    missing.filter(|it| (it.asked_for)()).collect()
 }
 
 /// An error where this process lacks what no watch begins without.
@@ -77,7 +109,7 @@ pub fn require() -> Result<(), Error> {
 
 /// The command that grants all of them: what it sets replaces what was set before.
 pub fn granting() -> String {
-    let names: Vec<String> = CAPABILITIES.iter().map(|it| it.name.to_lowercase()).collect();
+    let names: Vec<String> = asked_for().map(|it| it.name.to_lowercase()).collect();
     format!("sudo setcap {}+ep \"$(command -v iowhy)\"", names.join(","))
 }
 
@@ -99,7 +131,7 @@ mod tests {
     #[test]
     fn what_is_missing_is_named() {
         assert_eq!(names(CapabilitySet::all()), Vec::<&str>::new());
-        assert_eq!(names(CapabilitySet::empty()).len(), CAPABILITIES.len());
+        assert_eq!(names(CapabilitySet::empty()).len(), asked_for().count());
         for (one, name) in
             [(CapabilitySet::SYS_PTRACE, "CAP_SYS_PTRACE"), (CapabilitySet::SYSLOG, "CAP_SYSLOG")]
         {
@@ -109,14 +141,15 @@ mod tests {
 
     #[test]
     fn some_stand_for_others() {
-        let admin = names(CapabilitySet::SYS_ADMIN | CapabilitySet::DAC_OVERRIDE);
+        let few = CapabilitySet::SYS_ADMIN | CapabilitySet::DAC_OVERRIDE;
+        let admin = names(few | CapabilitySet::SYS_RESOURCE);
         assert_eq!(admin, ["CAP_SYS_PTRACE", "CAP_SYSLOG"]);
     }
 
     #[test]
     fn the_command_grants_all() {
         let command = granting();
-        for it in CAPABILITIES {
+        for it in asked_for() {
             assert!(command.contains(&it.name.to_lowercase()), "{command}");
             assert!(!it.lost.is_empty());
         }

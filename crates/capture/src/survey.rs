@@ -98,7 +98,7 @@ fn kernel() -> Item {
 fn privileges() -> Vec<Item> {
     let missing = privilege::missing();
     if missing.is_empty() {
-        let names: Vec<&str> = privilege::CAPABILITIES.iter().map(|it| it.name).collect();
+        let names: Vec<&str> = privilege::asked_for().map(|it| it.name).collect();
         return vec![item("capabilities", State::Yes, names.join(" "), "")];
     }
     let row = |it: &&Capability| item("capability", State::No, format!("no {}", it.name), it.lost);

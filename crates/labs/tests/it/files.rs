@@ -24,6 +24,8 @@ const MIB: u64 = 1 << 20;
 const PAGE: u64 = 4096;
 /// Files of which every removal can be told one by one.
 const MOST_TOLD: u64 = 1000;
+/// Rows of files in each second.
+const MOST_ROWS: usize = 2000;
 /// How often it is tried while others' removals are told.
 const ROUNDS: u32 = 5;
 
@@ -151,7 +153,9 @@ fn expect_sums(recording: &Recording, rows: &[&FileActivity], files: u64) {
     expect("renames", sum.renames, files.div_ceil(2));
     expect("removals", sum.unlinks, files);
     assert!(sum.timed_calls > 0 && sum.fsync_ns > 0, "{sum:?}");
-    assert!(recording.files.len() < 10_000, "{} rows", recording.files.len());
+    let seconds = recording.environment.duration_ns().div_ceil(1_000_000_000) as usize;
+    let rows = recording.files.len();
+    assert!(rows <= MOST_ROWS * (seconds + 1), "{rows} rows in {seconds} s");
 }
 
 /// Each file was made and removed, half of them under another name.
