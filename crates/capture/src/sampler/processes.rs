@@ -1,8 +1,10 @@
-//! What each process had devices do, and what it asked for, as /proc/PID/io and stat tell.
+//! What each process had devices do, and what it asked for, as /proc/PID/io and stat tell. The kernel adds
+//! what a process had done to its parent's numbers when the parent learns of its end; what was told as the
+//! child's is taken out there, so that all is told once.
 
 use super::Out;
 use crate::host::process::Stat;
-use crate::host::{own, read_text};
+use crate::host::{own, read_text, system};
 use iowhy_core::model::metric::process_subject;
 use iowhy_core::model::{Metric, Name};
 use rustc_hash::FxHashMap;
@@ -32,6 +34,8 @@ pub(super) struct Processes {
     looks: u64,
     /// The process that the next look begins with, of those that did nothing lately.
     cursor: u32,
+    /// When the last look was; none before the first.
+    looked_ns: Option<u64>,
     /// Those that got their first rows, until somebody takes note of who they are.
     pub told: Vec<u32>,
 }
@@ -40,7 +44,12 @@ pub(super) struct Processes {
 struct Known {
     subject: Name,
     started: u64,
+    parent: u32,
     io: [u64; 7],
+    /// Of `io`, what children had done that were told by themselves.
+    inherited: [u64; 7],
+    /// When it had done nothing yet, where it began after the last look and was not told since.
+    began_ns: Option<u64>,
     /// The look at which its counters had changed last.
     changed: u64,
     seen: u64,
@@ -48,11 +57,37 @@ struct Known {
     told: bool,
 }
 
+impl Known {
+    /// What is told as its own, were its numbers `io`.
+    fn own(&self, io: &[u64; 7]) -> [u64; 7] {
+        std::array::from_fn(|at| io[at].saturating_sub(self.inherited[at]))
+    }
+
+    /// Takes out what an ended child had, if its numbers `io` hold it: they do not if nobody waited for it.
+    fn inherit(&mut self, io: &[u64; 7], child: &Known) {
+        let inherited: [u64; 7] =
+            std::array::from_fn(|at| self.inherited[at].saturating_add(child.io[at]));
+        let told = self.own(&self.io);
+        if (0..io.len()).all(|at| io[at] >= inherited[at].saturating_add(told[at])) {
+            self.inherited = inherited;
+        }
+    }
+}
+
 /// A process whose counters have changed.
 struct Changed {
     pid: u32,
     io: [u64; 7],
     moved: u64,
+}
+
+/// What /proc/PID/stat tells.
+struct Told {
+    name: String,
+    started_ns: u64,
+    parent: u32,
+    /// Major faults and time waited for block I/O.
+    others: [u64; 2],
 }
 
 impl Processes {
@@ -73,6 +108,8 @@ impl Processes {
             self.cursor = if index < first.len() { self.cursor } else { *pid };
             changed.extend(self.read(*pid, out));
         }
+        self.forget(&mut changed, out);
+        self.looked_ns = Some(out.now_ns);
         changed.sort_by_key(|it| std::cmp::Reverse(it.moved));
         let untold = changed.len().saturating_sub(MOST_TOLD);
         for it in changed.iter().take(MOST_TOLD) {
@@ -80,7 +117,6 @@ impl Processes {
         }
         out.system(Metric::ProcessesUnread, unread);
         out.system(Metric::ProcessesUntold, untold as u64);
-        self.forget(out);
     }
 
     /// Those that did I/O lately, then the others from where the last look ended.
@@ -103,64 +139,107 @@ impl Processes {
     /// Reads one; says whether it has changed since it was last told.
     fn read(&mut self, pid: u32, out: &mut Out<'_>) -> Option<Changed> {
         let io = io_of(&read_text(format!("/proc/{pid}/io"))?)?;
-        let known = match self.known.get_mut(&pid) {
-            Some(known) => known,
-            None => {
-                let (name, started, others) = stat_of(pid)?;
-                let subject = out.names.intern(&process_subject(pid, &name));
-                let known =
-                    Known { subject, started, io, changed: 0, seen: self.looks, told: false };
-                put(out, subject, &io, &others);
-                self.known.entry(pid).or_insert(known)
-            }
-        };
+        if !self.known.contains_key(&pid) {
+            let known = self.meet(pid, io, out)?;
+            self.known.insert(pid, known);
+        }
+        let known = self.known.get_mut(&pid)?;
         known.seen = self.looks;
         if known.io == io {
-            IO.iter().zip(io).for_each(|(metric, value)| out.put(*metric, known.subject, value));
+            put(out, known.subject, &known.own(&io), None);
             return None;
         }
         known.changed = self.looks;
-        let moved = |at: usize| io[at].saturating_sub(known.io[at]);
-        // What devices do for it counts before what it copies from and to memory.
-        let weight = (moved(4) + moved(5)).saturating_mul(1000) + moved(0) + moved(1);
-        Some(Changed { pid, io, moved: weight })
+        Some(Changed { pid, io, moved: 0 })
+    }
+
+    /// One that was not seen before: what it has done counts if it began after the last look.
+    fn meet(&self, pid: u32, io: [u64; 7], out: &mut Out<'_>) -> Option<Known> {
+        let told = told_of(pid)?;
+        let subject = out.names.intern(&process_subject(pid, &told.name));
+        let is_new = |looked_ns: &u64| {
+            let started_ns = told.started_ns.saturating_add_signed(system::boottime_offset_ns());
+            started_ns >= *looked_ns
+        };
+        let began_ns = self.looked_ns.filter(is_new);
+        if began_ns.is_none() {
+            put(out, subject, &io, Some(&told.others));
+        }
+        Some(Known {
+            subject,
+            started: told.started_ns,
+            parent: told.parent,
+            io: if began_ns.is_some() { [0; 7] } else { io },
+            inherited: [0; 7],
+            began_ns,
+            changed: 0,
+            seen: self.looks,
+            told: false,
+        })
     }
 
     fn tell(&mut self, changed: &Changed, out: &mut Out<'_>) {
-        let Some((name, started, others)) = stat_of(changed.pid) else { return };
+        let Some(stat) = told_of(changed.pid) else { return };
         let Some(known) = self.known.get_mut(&changed.pid) else { return };
-        let subject = out.names.intern(&process_subject(changed.pid, &name));
-        if known.started != started || known.subject != subject {
+        let subject = out.names.intern(&process_subject(changed.pid, &stat.name));
+        if known.started != stat.started_ns || known.subject != subject {
             // Another process has the number, or it runs another program now.
             out.forget(&IO, known.subject);
             out.forget(&OTHER, known.subject);
-            let began = if known.started == started { known.io } else { [0; 7] };
-            put(out, subject, &began, &[0, 0]);
-            (known.subject, known.started, known.told) = (subject, started, false);
+            if known.started != stat.started_ns {
+                (known.io, known.inherited) = ([0; 7], [0; 7]);
+            }
+            if known.began_ns.is_none() {
+                put(out, subject, &known.own(&known.io), Some(&[0, 0]));
+            }
+            (known.subject, known.started, known.told) = (subject, stat.started_ns, false);
         }
         if !std::mem::replace(&mut known.told, true) {
             self.told.push(changed.pid);
         }
-        known.io = changed.io;
-        put(out, subject, &changed.io, &others);
+        (known.io, known.parent) = (changed.io, stat.parent);
+        let own = known.own(&known.io);
+        match known.began_ns.take() {
+            Some(began_ns) => put_since(out, subject, began_ns, &own, &stat.others),
+            None => put(out, subject, &own, Some(&stat.others)),
+        }
     }
 
-    fn forget(&mut self, out: &mut Out<'_>) {
+    /// Lets go of those that have ended, whose parents have their numbers now, and weighs the others.
+    fn forget(&mut self, changed: &mut [Changed], out: &mut Out<'_>) {
         let looks = self.looks;
-        let gone: Vec<u32> =
-            self.known.iter().filter(|it| it.1.seen < looks).map(|it| *it.0).collect();
-        for pid in gone {
-            if let Some(known) = self.known.remove(&pid) {
-                out.forget(&IO, known.subject);
-                out.forget(&OTHER, known.subject);
+        let gone: Vec<Known> =
+            self.known.extract_if(|_, it| it.seen < looks).map(|it| it.1).collect();
+        for child in gone {
+            out.forget(&IO, child.subject);
+            out.forget(&OTHER, child.subject);
+            let parent = changed.iter().find(|it| it.pid == child.parent);
+            if let (Some(now), Some(parent)) = (parent, self.known.get_mut(&child.parent)) {
+                parent.inherit(&now.io, &child);
             }
+        }
+        for it in changed {
+            let Some(known) = self.known.get(&it.pid) else { continue };
+            let (now, before) = (known.own(&it.io), known.own(&known.io));
+            let moved = |at: usize| now[at].saturating_sub(before[at]);
+            // What devices do for it counts before what it copies from and to memory.
+            it.moved = (moved(4) + moved(5)).saturating_mul(1000) + moved(0) + moved(1);
         }
     }
 }
 
-fn put(out: &mut Out<'_>, subject: Name, io: &[u64; 7], others: &[u64; 2]) {
+fn put(out: &mut Out<'_>, subject: Name, io: &[u64; 7], others: Option<&[u64; 2]>) {
     IO.iter().zip(io).for_each(|(metric, value)| out.put(*metric, subject, *value));
-    OTHER.iter().zip(others).for_each(|(metric, value)| out.put(*metric, subject, *value));
+    for (metric, value) in OTHER.iter().zip(others.into_iter().flatten()) {
+        out.put(*metric, subject, *value);
+    }
+}
+
+/// The same of a process that had done nothing at `began_ns`.
+fn put_since(out: &mut Out<'_>, subject: Name, began_ns: u64, io: &[u64; 7], others: &[u64; 2]) {
+    for (metric, value) in IO.iter().zip(io).chain(OTHER.iter().zip(others)) {
+        out.put_since(*metric, subject, (0, began_ns), *value);
+    }
 }
 
 /// The seven numbers of /proc/PID/io.
@@ -170,12 +249,14 @@ fn io_of(text: &str) -> Option<[u64; 7]> {
     numbers?.try_into().ok()
 }
 
-/// Name, start time (ns), major faults and time waited for block I/O.
-fn stat_of(pid: u32) -> Option<(String, u64, [u64; 2])> {
+fn told_of(pid: u32) -> Option<Told> {
     let stat = Stat::of(pid)?;
-    let waited_ns = stat.ticks_ns(42).unwrap_or(0);
-    let (started_ns, faults) = (stat.start_ns()?, stat.field(12)?);
-    Some((stat.name, started_ns, [faults, waited_ns]))
+    Some(Told {
+        started_ns: stat.start_ns()?,
+        parent: u32::try_from(stat.field(4)?).ok()?,
+        others: [stat.field(12)?, stat.ticks_ns(42).unwrap_or(0)],
+        name: stat.name,
+    })
 }
 
 #[cfg(test)]
@@ -185,11 +266,36 @@ mod tests {
     #[test]
     fn this_process_can_be_read() {
         let own = std::process::id();
-        let (name, started, _) = stat_of(own).unwrap();
-        assert!(!name.is_empty() && started > 0);
+        let told = told_of(own).unwrap();
+        assert!(!told.name.is_empty() && told.started_ns > 0 && told.parent > 0);
         let text = "rchar: 1\nwchar: 2\nsyscr: 3\nsyscw: 4\nread_bytes: 5\nwrite_bytes: 6\n\
                     cancelled_write_bytes: 7\n";
         assert_eq!(io_of(text), Some([1, 2, 3, 4, 5, 6, 7]));
         assert_eq!(io_of("rchar: 1\n"), None);
+    }
+
+    fn known(io: [u64; 7]) -> Known {
+        Known {
+            subject: Name::EMPTY,
+            started: 1,
+            parent: 1,
+            io,
+            inherited: [0; 7],
+            began_ns: None,
+            changed: 0,
+            seen: 0,
+            told: true,
+        }
+    }
+
+    #[test]
+    fn what_a_child_was_told_to_have_done_is_not_its_parents() {
+        let (mut parent, child) = (known([10; 7]), known([100; 7]));
+        parent.inherit(&[115; 7], &child);
+        assert_eq!(parent.own(&[115; 7]), [15; 7]);
+        // Nobody waited for this one.
+        parent.io = [115; 7];
+        parent.inherit(&[120; 7], &child);
+        assert_eq!(parent.own(&[120; 7]), [20; 7]);
     }
 }

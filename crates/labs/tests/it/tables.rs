@@ -4,6 +4,7 @@
 use crate::recording::Recording;
 use crate::support::{COUNTED, finish, iowhy, is_guest, said, trial, trial_alone};
 use iowhy_core::model::Process;
+use iowhy_core::model::metric::process_subject;
 use iowhy_labs::devices::{Backing, BlockDevice, FileSystem, Kind, LoopDevice};
 use iowhy_labs::error::Context;
 use iowhy_labs::fio::{self, Access, Engine, Job};
@@ -136,7 +137,9 @@ fn who_only_counts() -> Result<()> {
     let copy = "setpriv --reuid=65534 --clear-groups dd if=/dev/zero of=/dev/null bs=64k";
     // Counters are read once a second, later where the machine is busy.
     let seconds = if is_guest() { 10 } else { 3 };
-    record.arg(format!("sleep 1.5; {copy} status=none & sleep {seconds}; kill $!"));
+    record.arg(format!(
+        "sleep 1.5; {copy} status=none & sleep {seconds}; kill $!; wait $!; sleep 1.5"
+    ));
     let result = finish(record)?;
     assert!(result.status.success(), "{}", said(&result));
     let recording = Recording::open(&output)?;
@@ -146,6 +149,12 @@ fn who_only_counts() -> Result<()> {
     let rows: Vec<&Process> = recording.processes.iter().filter(is_copier).collect();
     let [row] = rows.as_slice() else { panic!("one row: {rows:?}") };
     assert!(recording.text(row.executable).ends_with("/dd"), "{row:?}");
+    // The kernel adds what it had done to its parent's numbers, which waits for its end.
+    let read = |pid: u32, name: &str| {
+        recording.growth("io.rchar", |subject| subject == process_subject(pid, name))
+    };
+    let (own, parents) = (read(row.pid, "dd"), read(row.parent_pid, "sh").unwrap_or(0.0));
+    assert!(own.is_some_and(|own| own > 20.0 * parents), "dd {own:?}, sh {parents}");
     let mut proc = iowhy(["proc", "--json"])?;
     proc.arg(&output);
     let proc: serde_json::Value = serde_json::from_str(&command::output_of(proc)?)
