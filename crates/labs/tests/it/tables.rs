@@ -149,12 +149,13 @@ fn who_only_counts() -> Result<()> {
     let rows: Vec<&Process> = recording.processes.iter().filter(is_copier).collect();
     let [row] = rows.as_slice() else { panic!("one row: {rows:?}") };
     assert!(recording.text(row.executable).ends_with("/dd"), "{row:?}");
-    // The kernel adds what it had done to its parent's numbers, which waits for its end.
+    // The kernel adds what it had done to its parent's numbers, which waits for its end: there only what
+    // it did after the last look is left.
     let read = |pid: u32, name: &str| {
         recording.growth("io.rchar", |subject| subject == process_subject(pid, name))
     };
     let (own, parents) = (read(row.pid, "dd"), read(row.parent_pid, "sh").unwrap_or(0.0));
-    assert!(own.is_some_and(|own| own > 20.0 * parents), "dd {own:?}, sh {parents}");
+    assert!(own.is_some_and(|own| own > parents), "dd {own:?}, sh {parents}");
     let mut proc = iowhy(["proc", "--json"])?;
     proc.arg(&output);
     let proc: serde_json::Value = serde_json::from_str(&command::output_of(proc)?)

@@ -77,6 +77,7 @@ const FUNCTIONS: &[(WaitClass, &[&str])] = &[
             "shrink_node*",
             "shrink_lruvec",
             "mem_cgroup_handle_over_high",
+            "__mem_cgroup_handle_over_high",
             "__alloc_pages_slowpath*",
             "congestion_wait",
         ],
