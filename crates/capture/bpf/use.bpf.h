@@ -194,7 +194,8 @@ static __noinline bool is_wanted(struct inode *inode)
 }
 
 /* Whether somebody wants to know; if so, tells who and what it is: one after the other, for the stack's sake. */
-static __always_inline bool meet(struct inode *inode, u64 dentry, struct task_struct *task, u32 level)
+static __always_inline bool meet(struct inode *inode, u64 dentry, struct task_struct *task,
+				 u32 level)
 {
 	if (!is_wanted(inode))
 		return false;

@@ -148,7 +148,8 @@ mod tests {
         let mut script = Script::new(10);
         let mut at = 0;
         while at < 9_500_000_000_u64 {
-            let factor = if at / HALF_A_SECOND % 2 == 0 { 1.0 + more / 2.0 } else { 1.0 - more / 2.0 };
+            let first = (at / HALF_A_SECOND).is_multiple_of(2);
+            let factor = if first { 1.0 + more / 2.0 } else { 1.0 - more / 2.0 };
             script.read("sda", 4096).by(7, "fio").at(at as i64).sector(at).direct(0, 0, 2_000_000).add();
             at += (250_000.0 / factor) as u64;
         }
