@@ -120,7 +120,7 @@ fn small(kernel: Kernel) -> Result<()> {
         dd if=/dev/disk/plain of=/dev/null bs=4k count={READS} iflag=direct status=none
         iowhy report /out/recording
         iowhy record -d $disk --events --page-cache -t 0.3 -o /out/more; iowhy report /out/more
-        iowhy opens -d $disk -t 0.3"
+        iowhy opens -t 0.3"
     );
     // Slow enough that whoever reads has to sleep.
     let disk = Disk::memory("plain", 64 << 20).limited(Limits::iops(100));
