@@ -188,12 +188,16 @@ static __always_inline struct use_key key_of_inode(struct inode *inode, u32 tgid
 	return key;
 }
 
+/* Whether a file holds data, on a device that is watched. */
 static __noinline bool is_wanted(struct inode *inode)
 {
 	return holds_data(READ(READ(inode, i_sb), s_magic)) && is_on_watched_device(inode);
 }
 
-/* Whether somebody wants to know; if so, tells who and what it is: one after the other, for the stack's sake. */
+/*
+ * Whether somebody wants to know; if so, tells who and what it is. In its caller's frame: with one of its
+ * own the stack is too deep where BPF cannot cast (before 6.2).
+ */
 static __always_inline bool meet(struct inode *inode, u64 dentry, struct task_struct *task,
 				 u32 level)
 {

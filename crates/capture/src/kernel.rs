@@ -8,6 +8,7 @@ use libbpf_rs::btf::types::{Enum, Enum64, FuncProto, Ptr, Struct, Typedef};
 use libbpf_rs::btf::{Btf, BtfType};
 use rustc_hash::FxHashSet;
 use std::path::Path;
+use std::sync::OnceLock;
 
 /// What the running kernel offers, as far as a watch depends on it.
 #[derive(Clone, Debug, Default)]
@@ -100,9 +101,12 @@ pub fn probe(tracepoints: &[&'static str], symbols: &KernelSymbols) -> Result<Fa
 /// Whether BPF's maps count as locked memory, of which RLIMIT_MEMLOCK allows a user little; since 5.11 they
 /// count as their cgroup's. No type tells: a helper that came with the change does, as in libbpf.
 pub fn maps_are_locked_memory() -> bool {
-    let Ok(btf) = Btf::from_vmlinux() else { return false };
-    let helpers = enumerators(&btf, "bpf_func_id");
-    !helpers.iter().any(|(_, name)| name == "BPF_FUNC_ktime_get_coarse_ns")
+    static ANSWER: OnceLock<bool> = OnceLock::new();
+    *ANSWER.get_or_init(|| {
+        let Ok(btf) = Btf::from_vmlinux() else { return false };
+        let helpers = enumerators(&btf, "bpf_func_id");
+        !helpers.iter().any(|(_, name)| name == "BPF_FUNC_ktime_get_coarse_ns")
+    })
 }
 
 fn tracepoint<'a>(btf: &'a Btf<'_>, name: &str) -> Option<FuncProto<'a>> {

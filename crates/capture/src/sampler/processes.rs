@@ -65,11 +65,12 @@ impl Known {
 
     /// Takes out what an ended child had, if its numbers `io` hold it: they do not if nobody waited for it.
     fn inherit(&mut self, io: &[u64; 7], child: &Known) {
-        let inherited: [u64; 7] =
-            std::array::from_fn(|at| self.inherited[at].saturating_add(child.io[at]));
-        let told = self.own(&self.io);
-        if (0..io.len()).all(|at| io[at] >= inherited[at].saturating_add(told[at])) {
-            self.inherited = inherited;
+        let with = |numbers: &[u64; 7]| -> [u64; 7] {
+            std::array::from_fn(|at| numbers[at].saturating_add(child.io[at]))
+        };
+        let known = with(&self.io);
+        if io.iter().zip(known).all(|(now, known)| *now >= known) {
+            (self.io, self.inherited) = (known, with(&self.inherited));
         }
     }
 }
@@ -78,11 +79,10 @@ impl Known {
 struct Changed {
     pid: u32,
     io: [u64; 7],
-    moved: u64,
 }
 
 /// What /proc/PID/stat tells.
-struct Told {
+struct Stated {
     name: String,
     started_ns: u64,
     parent: u32,
@@ -108,9 +108,9 @@ impl Processes {
             self.cursor = if index < first.len() { self.cursor } else { *pid };
             changed.extend(self.read(*pid, out));
         }
-        self.forget(&mut changed, out);
+        self.forget(&changed, out);
         self.looked_ns = Some(out.now_ns);
-        changed.sort_by_key(|it| std::cmp::Reverse(it.moved));
+        changed.sort_by_cached_key(|it| std::cmp::Reverse(self.moved(it)));
         let untold = changed.len().saturating_sub(MOST_TOLD);
         for it in changed.iter().take(MOST_TOLD) {
             self.tell(it, out);
@@ -150,25 +150,25 @@ impl Processes {
             return None;
         }
         known.changed = self.looks;
-        Some(Changed { pid, io, moved: 0 })
+        Some(Changed { pid, io })
     }
 
     /// One that was not seen before: what it has done counts if it began after the last look.
     fn meet(&self, pid: u32, io: [u64; 7], out: &mut Out<'_>) -> Option<Known> {
-        let told = told_of(pid)?;
-        let subject = out.names.intern(&process_subject(pid, &told.name));
+        let stat = stat_of(pid)?;
+        let subject = out.names.intern(&process_subject(pid, &stat.name));
         let is_new = |looked_ns: &u64| {
-            let started_ns = told.started_ns.saturating_add_signed(system::boottime_offset_ns());
+            let started_ns = stat.started_ns.saturating_add_signed(system::boottime_offset_ns());
             started_ns >= *looked_ns
         };
         let began_ns = self.looked_ns.filter(is_new);
         if began_ns.is_none() {
-            put(out, subject, &io, Some(&told.others));
+            put(out, subject, &io, Some(&stat.others));
         }
         Some(Known {
             subject,
-            started: told.started_ns,
-            parent: told.parent,
+            started: stat.started_ns,
+            parent: stat.parent,
             io: if began_ns.is_some() { [0; 7] } else { io },
             inherited: [0; 7],
             began_ns,
@@ -179,7 +179,7 @@ impl Processes {
     }
 
     fn tell(&mut self, changed: &Changed, out: &mut Out<'_>) {
-        let Some(stat) = told_of(changed.pid) else { return };
+        let Some(stat) = stat_of(changed.pid) else { return };
         let Some(known) = self.known.get_mut(&changed.pid) else { return };
         let subject = out.names.intern(&process_subject(changed.pid, &stat.name));
         if known.started != stat.started_ns || known.subject != subject {
@@ -205,8 +205,16 @@ impl Processes {
         }
     }
 
-    /// Lets go of those that have ended, whose parents have their numbers now, and weighs the others.
-    fn forget(&mut self, changed: &mut [Changed], out: &mut Out<'_>) {
+    /// How much it did since it was told: what devices do for it counts before what it copies from and to
+    /// memory.
+    fn moved(&self, changed: &Changed) -> u64 {
+        let Some(known) = self.known.get(&changed.pid) else { return 0 };
+        let moved = |at: usize| changed.io[at].saturating_sub(known.io[at]);
+        (moved(4) + moved(5)).saturating_mul(1000) + moved(0) + moved(1)
+    }
+
+    /// Lets go of those that have ended, whose parents have their numbers now.
+    fn forget(&mut self, changed: &[Changed], out: &mut Out<'_>) {
         let looks = self.looks;
         let gone: Vec<Known> =
             self.known.extract_if(|_, it| it.seen < looks).map(|it| it.1).collect();
@@ -217,13 +225,6 @@ impl Processes {
             if let (Some(now), Some(parent)) = (parent, self.known.get_mut(&child.parent)) {
                 parent.inherit(&now.io, &child);
             }
-        }
-        for it in changed {
-            let Some(known) = self.known.get(&it.pid) else { continue };
-            let (now, before) = (known.own(&it.io), known.own(&known.io));
-            let moved = |at: usize| now[at].saturating_sub(before[at]);
-            // What devices do for it counts before what it copies from and to memory.
-            it.moved = (moved(4) + moved(5)).saturating_mul(1000) + moved(0) + moved(1);
         }
     }
 }
@@ -249,9 +250,9 @@ fn io_of(text: &str) -> Option<[u64; 7]> {
     numbers?.try_into().ok()
 }
 
-fn told_of(pid: u32) -> Option<Told> {
+fn stat_of(pid: u32) -> Option<Stated> {
     let stat = Stat::of(pid)?;
-    Some(Told {
+    Some(Stated {
         started_ns: stat.start_ns()?,
         parent: u32::try_from(stat.field(4)?).ok()?,
         others: [stat.field(12)?, stat.ticks_ns(42).unwrap_or(0)],
@@ -266,8 +267,8 @@ mod tests {
     #[test]
     fn this_process_can_be_read() {
         let own = std::process::id();
-        let told = told_of(own).unwrap();
-        assert!(!told.name.is_empty() && told.started_ns > 0 && told.parent > 0);
+        let stat = stat_of(own).unwrap();
+        assert!(!stat.name.is_empty() && stat.started_ns > 0 && stat.parent > 0);
         let text = "rchar: 1\nwchar: 2\nsyscr: 3\nsyscw: 4\nread_bytes: 5\nwrite_bytes: 6\n\
                     cancelled_write_bytes: 7\n";
         assert_eq!(io_of(text), Some([1, 2, 3, 4, 5, 6, 7]));
@@ -293,6 +294,8 @@ mod tests {
         let (mut parent, child) = (known([10; 7]), known([100; 7]));
         parent.inherit(&[115; 7], &child);
         assert_eq!(parent.own(&[115; 7]), [15; 7]);
+        // What had been told of it before stays as it was.
+        assert_eq!(parent.own(&parent.io), [10; 7]);
         // Nobody waited for this one.
         parent.io = [115; 7];
         parent.inherit(&[120; 7], &child);

@@ -13,30 +13,30 @@ int find_symbols(struct wire_symbols *found)
 {
 	u64 address;
 
-#define FIND_SYMBOL(id, symbol)                                                  \
-	address = 0;                                                             \
-	bpf_kallsyms_lookup_name(#symbol, sizeof(#symbol), 0, (void *)&address); \
+/* To the stack: the verifier lets no helper write to what a program was given. */
+#define LOOK_UP(name) \
+	address = 0;  \
+	bpf_kallsyms_lookup_name(name, sizeof(name), 0, (void *)&address);
+#define FIND_SYMBOL(id, symbol) \
+	LOOK_UP(#symbol)        \
 	found->end_io[id] = address;
 #define FIND_ALIAS(id, symbol)          \
 	if (!found->end_io[id]) {       \
 		FIND_SYMBOL(id, symbol) \
 	}
-#define FIND_IN_MODULE(id, module, symbol)                                            \
-	address = 0;                                                                  \
-	bpf_kallsyms_lookup_name(#module ":" #symbol, sizeof(#module ":" #symbol), 0, \
-				 (void *)&address);                                   \
-	if (address)                                                                  \
+#define FIND_IN_MODULE(id, module, symbol) \
+	LOOK_UP(#module ":" #symbol)       \
+	if (address)                       \
 		found->end_io[id] = address;
 	END_IO_LIST(FIND_SYMBOL)
 	END_IO_ALIASES(FIND_ALIAS)
 	END_IO_MODULES(FIND_IN_MODULE)
-	/* 6.1 lets no helper write to what a program was given. */
-	address = 0;
-	bpf_kallsyms_lookup_name("tracepoint_srcu", sizeof("tracepoint_srcu"), 0, (void *)&address);
+	LOOK_UP("tracepoint_srcu")
 	found->tracepoint_srcu = address;
 #undef FIND_IN_MODULE
 #undef FIND_ALIAS
 #undef FIND_SYMBOL
+#undef LOOK_UP
 	return 0;
 }
 
