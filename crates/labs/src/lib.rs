@@ -11,6 +11,7 @@
 //! | [`process`] | ending what a lab started |
 //! | [`recorded`] | the weight of a recording, and rows of its tables |
 //! | [`mod@bench`] | `cargo lab bench-capture` |
+//! | [`cache`] | what is fetched once and kept outside the repository |
 //! | [`captures`] | generated blktrace captures |
 //! | [`bench_blktrace`] | `cargo lab bench-blktrace` |
 //! | [`bench_peers`] | `cargo lab bench-peers` |
@@ -31,6 +32,7 @@ pub mod bench;
 pub mod bench_blktrace;
 pub mod bench_peers;
 pub mod bench_views;
+pub mod cache;
 pub mod captures;
 pub mod classes;
 pub mod command;

@@ -1,6 +1,6 @@
 //! Block devices as /sys/block tells them.
 
-use super::{read_number, read_settings, read_text};
+use super::{read_number, read_settings, read_text, transport};
 use iowhy_core::model::environment::Device;
 use rustc_hash::FxHashMap;
 use std::fs;
@@ -83,6 +83,7 @@ fn read_device(path: &Path, disk: Option<&str>) -> Option<Device> {
         partition_of: disk.map(str::to_owned),
         bytes: read_number(path.join("size")).unwrap_or(0) * 512,
         model: read_text(path.join("device/model")).map(|model| model.trim().to_owned()),
+        transport: disk.map_or_else(|| transport::of(path), |_| None),
         bio_based: disk.is_none() && !path.join("mq").exists(),
         below,
         backing_file,

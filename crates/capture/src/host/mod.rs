@@ -11,6 +11,7 @@ pub mod mounts;
 pub mod own;
 pub mod process;
 pub mod system;
+pub mod transport;
 pub mod users;
 
 use std::collections::BTreeMap;

@@ -57,6 +57,7 @@ pub fn environment() -> Environment {
         architecture: text(uname.machine()),
         cpus: std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32),
         memory_bytes: memory_bytes(),
+        is_virtual: is_virtual(),
         realtime_offset_ns: nanoseconds(ClockId::Realtime) - nanoseconds(ClockId::Monotonic),
         settings_start: settings(),
         ..Environment::default()
@@ -68,6 +69,13 @@ fn distribution() -> String {
     text.lines()
         .find_map(|line| line.strip_prefix("PRETTY_NAME="))
         .map_or_else(String::new, |name| name.trim_matches('"').to_owned())
+}
+
+/// Whether a hypervisor is below: where a CPU tells its features (x86), it tells this, too.
+fn is_virtual() -> Option<bool> {
+    let text = read_text("/proc/cpuinfo")?;
+    let features = text.lines().find_map(|line| line.strip_prefix("flags"))?;
+    Some(features.split_whitespace().any(|feature| feature == "hypervisor"))
 }
 
 fn memory_bytes() -> u64 {

@@ -224,6 +224,7 @@ impl Report<'_> {
             major: device.major,
             minor: device.minor,
             model: device.model.clone(),
+            transport: device.transport.clone(),
             size_bytes: (device.bytes > 0).then_some(device.bytes),
             bio_based: device.bio_based,
             below: device.below.clone(),

@@ -115,6 +115,8 @@ pub struct DeviceSummary {
     pub minor: u32,
     /// The vendor's model name, where there is one.
     pub model: Option<String>,
+    /// How it is attached, as lsblk's TRAN: pcie, sata, virtio …
+    pub transport: Option<String>,
     /// Size in bytes; `None` where not known.
     pub size_bytes: Option<u64>,
     /// Whether it has no request queue: its bios are counted as requests and have no stages.

@@ -22,6 +22,12 @@ const LOSSY: f64 = 0.05;
 /// From which share on they may be those of a few requests that happen to have a record.
 const MOSTLY_LOST: f64 = 0.5;
 
+/// Transports of drives that are built in; the others are somebody's network or hypervisor.
+const ATTACHED: &[&str] = &["pcie", "sata", "sas", "usb", "mmc", "pci"];
+/// Models of volumes on a network that a card shows as a drive, also where nothing is virtual: what EBS and
+/// Google's disks call themselves in `nvme list`.
+const VOLUMES: &[&str] = &["Amazon Elastic Block Store", "nvme_card"];
+
 /// What rules ask.
 #[derive(Debug)]
 pub struct Facts<'a> {
@@ -237,6 +243,22 @@ impl<'a> Facts<'a> {
     /// A setting as a number.
     pub fn number(&self, device: &DeviceSummary, name: &str) -> Option<f64> {
         self.setting(device, name)?.trim().parse().ok()
+    }
+
+    /// Whether the device is, or stands on, a drive that is built into a machine of one's own: nobody else
+    /// uses it, and nobody sold it by the request. `false` where that is not known.
+    pub fn is_own_drive(&self, device: &DeviceSummary) -> bool {
+        let below = device.below.iter().any(|name| self.is_attached(name));
+        self.summary.environment.is_virtual == Some(false) && (below || self.is_attached(&device.device))
+    }
+
+    /// Whether it hangs on a controller of the machine itself.
+    fn is_attached(&self, name: &str) -> bool {
+        let known = |name: &str| self.summary.environment.devices.iter().find(move |it| it.name == name);
+        let Some(device) = known(name) else { return false };
+        let disk = device.partition_of.as_deref().and_then(known).unwrap_or(device);
+        let is_sold = disk.model.as_deref().is_some_and(|model| VOLUMES.iter().any(|it| model.contains(it)));
+        disk.transport.as_deref().is_some_and(|it| ATTACHED.contains(&it)) && !is_sold
     }
 
     /// The mounted file systems of a device.

@@ -31,6 +31,7 @@ const EFFECTS: &[(&str, &[&str])] = &[
     ("queue/dax", &["d2c", "page_read", "page_fault"]),
     ("loop/dio", &["g2d", "d2c"]),
     ("model", &["d2c"]),
+    ("transport", &["d2c"]),
     ("stands on", &["d2c"]),
     ("file behind it", &["d2c"]),
     ("file system", &["journal_commit", "journal_space", "fsync", "fs_lock", "page_lock", "d2c"]),
@@ -54,6 +55,7 @@ const EFFECTS: &[(&str, &[&str])] = &[
     ),
     ("memory", &["reclaim", "swap", "page_read", "page_fault", "dirty_throttle"]),
     ("CPUs", &["run_queue"]),
+    ("virtual machine", &["d2c", "run_queue"]),
 ];
 
 /// What makes no difference to speed, or says the same as another.
@@ -199,6 +201,8 @@ fn machine(a: &Summary, b: &Summary, found: &mut Found) {
     if both.iter().all(|it| it.memory_bytes > 0) {
         found.note_known(None, "memory", both.map(|it| words::bytes(it.memory_bytes as f64)));
     }
+    let is_virtual = |known: Option<bool>| known.map_or("", |it| if it { "yes" } else { "no" });
+    found.note_known(None, "virtual machine", both.map(|it| is_virtual(it.is_virtual).to_owned()));
     settings(None, both.map(|it| &it.settings_start), found);
 }
 
@@ -219,6 +223,8 @@ fn device(pair: &Pair<'_>, found: &mut Found) {
     settings(Some(pair), devices.map(|it| &it.settings), found);
     if devices.iter().all(|it| !it.settings.is_empty()) {
         found.note(Some(pair), "model", devices.map(|it| it.model.clone()));
+        let transport = |it: &DeviceSummary| it.transport.clone().unwrap_or_default();
+        found.note_known(Some(pair), "transport", devices.map(transport));
         let size = |it: &DeviceSummary| it.size_bytes.map(|size| words::bytes(size as f64));
         found.note(Some(pair), "size", devices.map(size));
         found.note(Some(pair), "stands on", devices.map(|it| Some(it.below.join(" "))));

@@ -69,6 +69,8 @@ object! {
         pub cpus: u32,
         /// Memory of the machine, bytes.
         pub memory_bytes: u64,
+        /// Whether it is a virtual machine; absent where it does not say.
+        pub is_virtual: Option<bool>,
         /// When the watch began, CLOCK_MONOTONIC nanoseconds.
         pub start_ns: u64,
         /// When it ended, CLOCK_MONOTONIC nanoseconds; 0 while it runs.
@@ -163,6 +165,9 @@ object! {
         pub bytes: u64,
         /// The vendor's model name, where there is one.
         pub model: Option<String>,
+        /// How it is attached, as lsblk's TRAN: pcie, sata, sas, usb, mmc, virtio, xen, fc, iscsi, tcp, rdma …;
+        /// pci where a controller is all that is known.
+        pub transport: Option<String>,
         /// Whether it has no request queue (zram, device mapper): only bios are seen.
         pub bio_based: bool,
         /// Devices that it stands on, by name.

@@ -41,22 +41,14 @@ pub use guest::{Guest, Outcome, Running};
 pub use kernel::Kernel;
 
 use crate::error::Context;
-use crate::{Error, Result};
+use crate::Result;
 use rustix::fs::FlockOperation;
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::PathBuf;
 
 /// Where kernels and userlands are kept: outside the repository.
 pub fn cache() -> Result<PathBuf> {
-    let base = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(|| {
-        let home = std::env::var_os("HOME").map(PathBuf::from)?;
-        Some(home.join(".cache"))
-    });
-    let folder = base
-        .ok_or_else(|| Error::missing("a cache directory", "set HOME or XDG_CACHE_HOME"))?
-        .join("iowhy/guests");
-    fs::create_dir_all(&folder).context(|| format!("make {}", folder.display()))?;
-    Ok(folder)
+    crate::cache::folder("guests")
 }
 
 /// Held while something in the cache is made, so that two labs do not make it at once.

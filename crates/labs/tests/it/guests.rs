@@ -29,9 +29,9 @@ pub fn tests() -> Vec<Trial> {
         return Vec::new();
     }
     vec![
-        trial("guests::virtio_disk", || every_read(&Given::named("plain")?)),
-        trial("guests::nvme_disk", || every_read(&Given::named("nvme")?)),
-        trial("guests::null_blk", || every_read(&Given::loaded("null_blk", "nullb0")?)),
+        trial("guests::virtio_disk", || every_read(&Given::named("plain")?, Some("virtio"))),
+        trial("guests::nvme_disk", || every_read(&Given::named("nvme")?, Some("pcie"))),
+        trial("guests::null_blk", || every_read(&Given::loaded("null_blk", "nullb0")?, None)),
         trial("guests::device_mapper_links", mapped),
         trial("guests::writeback_belongs_to_its_cgroup", cgroup_writeback),
         trial("guests::swap_is_named", swap),
@@ -40,8 +40,8 @@ pub fn tests() -> Vec<Trial> {
     ]
 }
 
-/// Each read is one request, on every kind of device.
-fn every_read(device: &Given) -> Result<()> {
+/// Each read is one request, on every kind of device, and it is known how the device is attached.
+fn every_read(device: &Given, transport: Option<&str>) -> Result<()> {
     let scratch = Scratch::new()?;
     let job = Job::strided(device.path(), Engine::Libaio, Access::Read, READS, 4096);
     let command = job.command(&scratch.fresh("fio.json"))?;
@@ -50,6 +50,9 @@ fn every_read(device: &Given) -> Result<()> {
     for request in &recording.requests {
         assert_eq!(recording.text(request.process), "fio", "{}", recording.overview());
     }
+    let known = recording.environment.devices.iter().find(|it| it.name == device.name());
+    assert_eq!(known.and_then(|it| it.transport.as_deref()), transport);
+    assert_eq!(recording.environment.is_virtual, Some(true));
     Ok(())
 }
 

@@ -23,7 +23,8 @@ rule!(
     "used-up burst credits",
     "Many cloud volumes and instances may exceed their limit for a while, from a credit that refills \
      when they do less. When it is used up, the rate falls to the limit from one moment to the next, \
-     although the load is the same, and stays there.",
+     although the load is the same, and stays there. A solid-state drive of this machine does the same where \
+     the fast part of its memory, which takes writes first, is full, or where it has become too hot.",
     "A load that changed at the same moment: other processes, sizes or depth.",
     symptoms: ["provider-cap", "noisy-neighbour", "serial-reads", "device-slow-tail"],
 );
@@ -39,22 +40,49 @@ fn judge(facts: &Facts<'_>) -> Judged {
     };
     let Some(Fall { step, since_ns, extra }) = drop_of(facts, device) else { return Ok(Verdict::Clear) };
     let name = &device.device;
+    let used_up = if facts.is_own_drive(device) { &DRIVE } else { &VOLUME };
     let sentence = format!(
-        "{name} fell from {} to {} requests a second {} after the watch began, and stayed there under the same load: its burst credit is used up",
+        "{name} fell from {} to {} requests a second {} after the watch began, and stayed there under the same load: {}",
         words::number(step.before),
         words::number(step.after),
         words::time(since_ns),
+        used_up.what,
     );
     let whole = facts::device_time_ns(device);
     Ok(Finding::of_device(facts, (extra * whole as f64) as u64, whole, sentence)
+        .sure(used_up.sure)
         .about(facts::subject_of(name, facts.top_process(device, |_| true)))
         .shown("rate before", step.before, "1/s", format!("iowhy stat -d {name} 1"))
         .shown("rate since", step.after, "1/s", format!("iowhy stat -d {name} 1"))
         .shown("requests waiting at the device", device.in_flight_mean, "requests", format!("iowhy -d {name}"))
-        .fix("a volume whose base limit is enough (gp3 or provisioned instead of gp2), or less load until the credit is back")
-        .check("the provider's graph of the credit (EBS: BurstBalance): not near zero means something else slowed it")
+        .fix(used_up.fix)
+        .check(used_up.check)
         .into())
 }
+
+/// What was used up, as somebody who looks after such a device says it.
+struct UsedUp {
+    what: &'static str,
+    sure: Confidence,
+    fix: &'static str,
+    check: &'static str,
+}
+
+/// Of what a provider sells.
+const VOLUME: UsedUp = UsedUp {
+    what: "its burst credit is used up",
+    sure: Confidence::Likely,
+    fix: "a volume whose base limit is enough (gp3 or provisioned instead of gp2), or less load until the credit is back",
+    check: "the provider's graph of the credit (EBS: BurstBalance): not near zero means something else slowed it",
+};
+
+/// Of a drive of one's own, which has two things that may be.
+const DRIVE: UsedUp = UsedUp {
+    what: "its fast memory for writes is full, or it is too hot",
+    sure: Confidence::Possible,
+    fix: "write less at once, a drive that is made for steady writes, or more air for it",
+    check: "its health log (`smartctl -a`, `nvme smart-log`): a warning of temperature, or of time spent throttled, means heat; reads that fell as well were not slowed by full memory",
+};
 
 /// A drop to a lower limit.
 struct Fall {
@@ -95,4 +123,38 @@ fn drop_of(facts: &Facts<'_>, device: &DeviceSummary) -> Option<Fall> {
     let extra = (after_ns - as_before_ns).max(0.0) / (before_ns + after_ns).max(1.0);
     let dropped = step.after <= DROP * step.before && step.after > 0.0;
     dropped.then_some(Fall { step, since_ns, extra })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::diagnosis::diagnose;
+    use crate::model::environment::Device;
+    use crate::script::Script;
+
+    /// What is said of a drive that gives 4000 reads a second for five seconds, then 1000, to a load of eight
+    /// reads at once.
+    fn said(transport: &str) -> String {
+        let mut script = Script::new(10);
+        script.environment.is_virtual = Some(false);
+        script.environment.devices.push(Device {
+            name: "sda".to_owned(),
+            major: 8,
+            transport: Some(transport.to_owned()),
+            ..Device::default()
+        });
+        let mut at = 0;
+        while at < 9_900_000_000_u64 {
+            let takes = if at < 5_000_000_000 { 250_000 } else { 1_000_000 };
+            script.read("sda", 4096).by(7, "db").at(at as i64).sector(at).direct(0, 0, takes * 8).add();
+            at += takes;
+        }
+        let found = diagnose(&script.summary()).findings;
+        found.into_iter().find(|it| it.cause == "burst-credits").unwrap().sentence
+    }
+
+    #[test]
+    fn a_drive_of_ones_own_has_no_credit() {
+        assert!(said("fc").ends_with("its burst credit is used up"));
+        assert!(said("sata").ends_with("it is too hot"));
+    }
 }

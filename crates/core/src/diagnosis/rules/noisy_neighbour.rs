@@ -45,8 +45,12 @@ fn judge(facts: &Facts<'_>) -> Judged {
         return Ok(here(facts, &neighbour).into());
     }
     let found = facts.devices().iter().filter(|it| it.stalled_ns.is_none());
-    let mut found = found.filter_map(|device| slower(facts, device).map(|it| (device, it)));
-    let Some((device, found)) = found.next() else {
+    let found = found.filter_map(|device| slower(facts, device).map(|it| (device, it)));
+    let (own, shared): (Vec<_>, Vec<_>) = found.partition(|(device, _)| facts.is_own_drive(device));
+    let Some((device, found)) = shared.first() else {
+        if let Some((device, _)) = own.first() {
+            return Err(alone(device));
+        }
         let needed = BINS as f64 * 0.5e9;
         if (facts.duration_ns() as f64) < needed && !facts.devices().is_empty() {
             return Err(Missing(format!("the watch is shorter than {}", words::time(needed))));
@@ -69,6 +73,12 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .fix("ask who shares the storage; move one of them, or give this machine a guaranteed share")
         .check("`iowhy stat -d DEVICE` for some minutes: if the slow times go with your own load, it is no neighbour")
         .into())
+}
+
+/// A drive of one's own has nobody else behind it.
+fn alone(device: &DeviceSummary) -> Missing {
+    let name = &device.device;
+    Missing(format!("{name} is slower than before, but is a drive of this machine: nobody else is behind it"))
 }
 
 /// The program that others of another name wait behind longest.

@@ -33,16 +33,28 @@ rule!(
      through. Below the limit the device is fast. At the limit the rate stays flat at a round number \
      whatever the load, and each request more only waits longer: time = requests in flight / rate \
      (Little's law). The time counts as the device's (D2C), so that the device looks slow.",
-    "A rate that varies, or that rises with the size or depth of the requests: then it is the device.",
+    "A rate that varies, or that rises with the size or depth of the requests: then it is the device. A drive \
+     of this machine itself that gives all it can looks the same, and is not judged.",
     symptoms: ["serial-reads", "device-slow-tail", "tag-starvation", "journal-commit"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {
-    let mut found = facts.devices().iter().filter_map(|device| plateau(facts, device).map(|it| (device, it)));
-    let Some((device, plateau)) = found.next() else {
-        return too_short(facts).map_or(Ok(Verdict::Clear), Err);
-    };
-    Ok(finding(facts, device, &plateau).into())
+    let flat = facts.devices().iter().filter_map(|device| plateau(facts, device).map(|it| (device, it)));
+    let (own, sold): (Vec<_>, Vec<_>) = flat.partition(|(device, _)| facts.is_own_drive(device));
+    if let Some((device, plateau)) = sold.first() {
+        return Ok(finding(facts, device, plateau).into());
+    }
+    let missing = own.first().map(|(device, plateau)| own_end(device, plateau));
+    missing.or_else(|| too_short(facts)).map_or(Ok(Verdict::Clear), Err)
+}
+
+/// A drive of one's own that gives all it can looks the same.
+fn own_end(device: &DeviceSummary, plateau: &Plateau) -> Missing {
+    Missing(format!(
+        "{} gives {} and no more, but is a drive of this machine: that may be all it can",
+        device.device,
+        plateau.words(),
+    ))
 }
 
 fn too_short(facts: &Facts<'_>) -> Option<Missing> {
@@ -59,6 +71,17 @@ pub(super) struct Plateau {
     bytes: bool,
     /// How much it varies from bin to bin.
     variation: f64,
+}
+
+impl Plateau {
+    /// The rate in words.
+    fn words(&self) -> String {
+        if self.bytes {
+            format!("{} a second", words::bytes(self.rate))
+        } else {
+            format!("{} requests a second", words::number(self.rate))
+        }
+    }
 }
 
 /// The timeline in bins of half a second, without those in which the load begins and ends.
@@ -113,13 +136,9 @@ pub(super) fn plateau(facts: &Facts<'_>, device: &DeviceSummary) -> Option<Plate
 
 fn finding(facts: &Facts<'_>, device: &DeviceSummary, plateau: &Plateau) -> Finding {
     let name = &device.device;
-    let rate = if plateau.bytes {
-        format!("{} a second", words::bytes(plateau.rate))
-    } else {
-        format!("{} requests a second", words::number(plateau.rate))
-    };
     let sentence = format!(
-        "{name} gives {rate} and no more: a limit behind it, since the rate is flat while {} requests wait",
+        "{name} gives {} and no more: a limit behind it, since the rate is flat while {} requests wait",
+        plateau.words(),
         words::number(device.in_flight_mean),
     );
     let at_device = facts::stage_sum(device, Interval::D2c);
@@ -139,13 +158,17 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, plateau: &Plateau) -> Find
 #[cfg(test)]
 mod tests {
     use crate::diagnosis::diagnose;
+    use crate::model::environment::Device;
     use crate::script::Script;
 
     const HALF_A_SECOND: u64 = 500_000_000;
 
     /// Eight reads at once of 2 ms each, of which a half second has `more` (of one) more than the next.
     fn is_capped(more: f64) -> bool {
-        let mut script = Script::new(10);
+        judged(more, Script::new(10))
+    }
+
+    fn judged(more: f64, mut script: Script) -> bool {
         let mut at = 0;
         while at < 9_500_000_000_u64 {
             let first = (at / HALF_A_SECOND).is_multiple_of(2);
@@ -155,6 +178,34 @@ mod tests {
         }
         let found = diagnose(&script.summary()).findings;
         found.iter().any(|it| it.cause == "provider-cap")
+    }
+
+    /// On a drive of that model and transport.
+    fn on(model: &str, transport: &str, is_virtual: Option<bool>) -> Script {
+        let mut script = Script::new(10);
+        script.environment.is_virtual = is_virtual;
+        script.environment.devices.push(Device {
+            name: "sda".to_owned(),
+            major: 8,
+            model: Some(model.to_owned()),
+            transport: Some(transport.to_owned()),
+            ..Device::default()
+        });
+        script
+    }
+
+    #[test]
+    fn a_drive_of_ones_own_has_no_provider() {
+        let drive = "SAMSUNG MZ7LH960";
+        assert!(!judged(0.0, on(drive, "sata", Some(false))));
+        for (model, transport, is_virtual) in [
+            (drive, "sata", Some(true)),
+            (drive, "sata", None),
+            (drive, "fc", Some(false)),
+            ("Amazon Elastic Block Store", "pcie", Some(false)),
+        ] {
+            assert!(judged(0.0, on(model, transport, is_virtual)), "{model} {transport} {is_virtual:?}");
+        }
     }
 
     #[test]
