@@ -52,7 +52,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("rate since", step.after, "1/s", format!("iowhy stat -d {name} 1"))
         .shown("requests waiting at the device", device.in_flight_mean, "requests", format!("iowhy -d {name}"))
         .fix("a volume whose base limit is enough (gp3 or provisioned instead of gp2), or less load until the credit is back")
-        .check("the provider's graph of the credit (EBS: BurstBalance): not near zero means something else slowed it")
+        .check("the provider's graph of the credit (EBS: BurstBalance; of the instance: EBSIOBalance%, EBSByteBalance%): not near zero means something else slowed it")
         .into())
 }
 
