@@ -55,6 +55,14 @@ pub(crate) fn who(subject: &super::Subject) -> String {
     process(name, subject.pid, subject.container.as_deref())
 }
 
+/// The subject's number as a command names it: `30603`, or `PID` where it is not known.
+pub(crate) fn pid(subject: &super::Subject) -> String {
+    match subject.pid {
+        Some(pid) if pid > 0 => pid.to_string(),
+        _ => "PID".to_owned(),
+    }
+}
+
 /// ` on sda`, or nothing where the device is not known.
 pub(crate) fn on(subject: &super::Subject) -> String {
     subject.device.as_ref().map(|device| format!(" on {device}")).unwrap_or_default()
@@ -124,6 +132,12 @@ mod tests {
         assert_eq!(pattern(&["/tmp/x1/0.txt", "/tmp/y2/999.txt"]).unwrap(), "/tmp/*/N.txt");
         assert_eq!(pattern(&["/db/t/a.d", "/db/t/b.d"]).unwrap(), "/db/t/*.d");
         assert_eq!(pattern(&["/db/a", "/db/c/d"]).unwrap(), "/db/...");
+    }
+
+    #[test]
+    fn a_number_that_is_not_known_has_a_name() {
+        let of = |pid| super::pid(&crate::diagnosis::Subject { pid, ..Default::default() });
+        assert_eq!([of(Some(7)), of(Some(0)), of(None)], ["7", "PID", "PID"]);
     }
 
     #[test]

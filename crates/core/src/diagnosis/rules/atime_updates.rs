@@ -20,7 +20,7 @@ rule!(
     "times of access that are written",
     "With strictatime each read changes the file's inode, which must go through the journal and to its \
      place. A load that only reads then writes, one inode for each file. relatime, the default, writes \
-     at most once a day.",
+     once a day, or once after each change of the file.",
     "Writes of data by the same programs.",
     needs: [Settings],
     symptoms: ["journal-commit"],
@@ -80,7 +80,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .sure(if seen { Confidence::Certain } else { Confidence::Likely })
         .shown("writes of inodes and journal", time_ns as f64, "ns", format!("iowhy -d {name}"))
         .shown("reads of programs", reads as f64 / facts.seconds(), "1/s", "iowhy files")
-        .fix(format!("`mount -o remount,relatime {}` (or noatime)", shell_word(&point)))
+        .fix(format!("`mount -o remount,relatime {}` (or noatime, where nobody asks for these times), and the same in /etc/fstab", shell_word(&point)))
         .check("with noatime the writes end; if not, somebody changes files")
         .into())
 }

@@ -73,7 +73,7 @@ const VOLUME: UsedUp = UsedUp {
     what: "its burst credit is used up",
     sure: Confidence::Likely,
     fix: "a volume whose base limit is enough (gp3 or provisioned instead of gp2), or less load until the credit is back",
-    check: "the provider's graph of the credit (EBS: BurstBalance): not near zero means something else slowed it",
+    check: "the provider's graph of the credit (EBS: BurstBalance; of the instance: EBSIOBalance%, EBSByteBalance%): not near zero means something else slowed it",
 };
 
 /// Of a drive of one's own, which has two things that may be.

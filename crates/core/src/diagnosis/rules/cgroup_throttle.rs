@@ -13,10 +13,11 @@ const DISPATCHED: f64 = 0.3;
 rule!(
     "cgroup-throttle",
     "a cgroup's I/O limit",
-    "A limit on a cgroup (io.max, or blkio.throttle.* of version 1) makes the kernel keep a bio until \
-     the cgroup may send more. The bio is not queued yet, so iostat, blktrace and the device see short \
-     requests and an idle disk, while the program waits many times longer. A kernel worker \
-     (blk_throtl_dispatch_work_fn) queues the bio when its time has come, which is how iowhy knows.",
+    "A limit on a cgroup (io.max, or blkio.throttle.* of version 1) makes the kernel keep a piece of \
+     I/O (a bio) until the cgroup may send more. It is not queued yet, so iostat, blktrace and the \
+     device see short requests and an idle disk, while the program waits many times longer. A kernel \
+     worker (blk_throtl_dispatch_work_fn) queues it when its time has come, which is how iowhy knows. \
+     io.latency holds back the neighbours of a cgroup that misses its target: their waits tell.",
     "Waits of the same program without the worker in between, or the same waits after the limit was \
      raised.",
     symptoms: [
@@ -47,11 +48,18 @@ fn judge(facts: &Facts<'_>) -> Judged {
     };
     let who = words::who(&subject);
     let on = words::on(&subject);
+    let pid = words::pid(&subject);
     let mut finding = finding
         .saying(format!("the I/O limit of its cgroup holds {who} back{on}"))
         .about(subject)
         .sure(if held_ns > 0 { Confidence::Certain } else { Confidence::Likely })
-        .fix("raise or remove the limit (io.max; version 1: blkio.throttle.*), or give the program less to do")
+        .fix(format!(
+            "raise or remove the limit of its cgroup (`cat /proc/{pid}/cgroup`) or of one above it: io.max \
+             (`echo \"MAJ:MIN rbps=max wbps=max riops=max wiops=max\" > io.max` removes it), io.latency of a \
+             neighbour, version 1: blkio.throttle.*; systemd (IOReadIOPSMax= and the like) or the container's \
+             settings may set it again; or give the program less to do; without a limit it may keep the disk \
+             from others"
+        ))
         .check("without the limit the waits end and the device gets busier; if they stay, it was not the limit");
     // Each sign may be missing: programs that do not wait themselves, or no stack of the worker.
     if held_ns > 0 {

@@ -29,6 +29,6 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .at_most(super::super::finding::Severity::Info)
         .shown("settings that changed", changed.len() as f64, "settings", "iowhy diff A B")
         .fix("find what changed it (a tuning daemon, udev, a script), and set it back if the times got worse")
-        .check("`iowhy diff` of a recording before and one after: no stage differs if it does not matter")
+        .check("`iowhy diff BEFORE AFTER` of a recording before and one after: no stage differs if it does not matter")
         .into())
 }

@@ -103,7 +103,7 @@ fn starved(facts: &Facts<'_>) -> Option<Finding> {
         .shown("awake and without a CPU for 3 ms and more after a wait", starved_ns as f64, "ns", "iowhy waits")
         .shown("awake and without a CPU in all, between waits, too", lost_ns as f64, "ns", format!("cat /proc/{pid}/task/*/schedstat"))
         .shown("of the time that it waits or is kept from a CPU", its * 100.0, "%", "iowhy waits")
-        .fix("find what has the CPU (`top`, `perf top`): real-time tasks, cpu.max of its cgroup, steal time; give it a CPU of its own")
+        .fix("find what has the CPU (`top`): real-time tasks (rt in PR), a hypervisor (st, steal time: ask for more CPU), a limit (cpu.max of its cgroup), many others; let those do less, or give it a CPU of its own")
         .check("on an idle CPU (taskset) the delay is gone; if not, the device wakes it late");
     Some(finding)
 }

@@ -101,7 +101,11 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, direction: Direction, tail
         .shown("99.9 % take at most", tail.p999_ns as f64, "ns", format!("iowhy latency -d {name}"))
         .shown("half take at most", tail.p50_ns as f64, "ns", format!("iowhy latency -d {name}"))
         .shown("waiting before the driver, of all their time", facts::queue_share(device, direction) * 100.0, "%", format!("iowhy stages -d {name}"))
-        .fix("compare it with a sibling under the same load (`iowhy diff`); look at its health log (`smartctl -a`, `nvme smart-log`), and replace it or ask the provider")
+        .fix(format!(
+            "compare it with a sibling under the same load (`iowhy diff RECORDING -d {name}=SIBLING`); look at its health log \
+             (`smartctl -a /dev/{name}`, `nvme smart-log /dev/{name}`), and replace it where that tells of a failure; a \
+             virtual disk has none: ask the provider"
+        ))
         .check("if a sibling shows the same outliers under the same load, the load or the driver makes them")
 }
 
@@ -127,7 +131,7 @@ fn failing(facts: &Facts<'_>) -> Option<Verdict> {
         .about(Subject { device: Some(name.clone()), ..Subject::default() })
         .sure(Confidence::Certain)
         .shown("failed requests", errors as f64, "requests", format!("iowhy snoop -d {name}"))
-        .fix("read dmesg and the device's health log (`smartctl -a`, `nvme smart-log`); copy what is on it, and replace it")
+        .fix("read dmesg and the device's health log (`smartctl -a`, `nvme smart-log`); where they say that it fails, copy what is on it, and replace it")
         .check("errors of a removed or reset path stop by themselves: watch again");
     Some(finding.into())
 }

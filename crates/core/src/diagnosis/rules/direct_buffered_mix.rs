@@ -59,7 +59,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("waits for the cache to be cleaned", cleaning_ns as f64, "ns", "iowhy waits")
         .shown("waits of one way for the other at the file's lock", locked_ns as f64, "ns", "iowhy waits")
         .fix("use the file one way: both programs with O_DIRECT, or both without; a backup of a database's files through its own interface")
-        .check("stop the program that uses the cache: direct I/O gets faster; if not, the mix was not the cost")
+        .check("while the program that uses the cache is stopped, direct I/O gets faster; if not, the mix was not the cost")
         .into())
 }
 

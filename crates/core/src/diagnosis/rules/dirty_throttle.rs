@@ -6,10 +6,10 @@ use crate::model::WaitClass;
 rule!(
     "dirty-throttle",
     "too many dirty pages",
-    "A buffered write only changes memory, until the dirty pages reach the limit (vm.dirty_ratio, \
-     vm.dirty_bytes, or the cgroup's share). Then balance_dirty_pages puts every writer to sleep until \
-     the device has caught up, in proportion to how much it writes. Programs that write little but on \
-     the same device or cgroup sleep with them.",
+    "A buffered write only changes memory, until the dirty pages (changed, and not yet on disk) reach \
+     the limit (vm.dirty_ratio, vm.dirty_bytes, or the cgroup's share). Then balance_dirty_pages puts \
+     every writer to sleep until the device has caught up, in proportion to how much it writes. Programs \
+     that write little but on the same device or cgroup sleep with them.",
     "Writers that wait in fsync instead: they chose to wait for the device.",
     needs: [Waits],
 );
@@ -34,11 +34,12 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("longest", waited.longest_ns() as f64, "ns", "iowhy waits")
         .shown("how often", waited.waits as f64 / facts.seconds(), "1/s", "iowhy cache")
         .fix(format!(
-            "write less or more slowly; a cgroup with more memory; higher limits only where the device is fast \
-             enough for them (vm.dirty_ratio {}, vm.dirty_bytes {})",
+            "write less or more slowly; a cgroup with more memory (version 2); higher limits only where the device is \
+             fast enough for them, since syncs then wait for more: `sysctl vm.dirty_bytes=N`, of the whole machine \
+             (now vm.dirty_ratio {}, vm.dirty_bytes {}; the one that is 0 does not count)",
             setting("vm/dirty_ratio"),
             setting("vm/dirty_bytes"),
         ))
-        .check("`iowhy cache`: dirty pages stay near the limit while it happens")
+        .check("`iowhy cache 1`: dirty pages stay near the limit while it happens; far below it, it is the limit of its cgroup (file_dirty in memory.stat) or something else")
         .into())
 }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::analysis::summary::DeviceSummary;
 use crate::analysis::{Direction, Interval};
+use crate::command::shell_word;
 
 /// The share of the device's time that discards take. Chosen.
 const SHARE: f64 = 0.1;
@@ -33,7 +34,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let name = &device.device;
     let discards = facts::of(device, Direction::Discard);
     let stage = facts::stage(device, Direction::Discard, Interval::D2c);
-    let mounted = facts.mounts(device).iter().any(|mount| {
+    let mounts = facts.mounts(device);
+    let mounted = mounts.iter().find(|mount| {
         mount.options.split(',').any(|word| word.starts_with("discard"))
     });
     let top = facts.top_process(device, |row| row.usage.directions[Direction::Discard].requests > 0);
@@ -43,13 +45,36 @@ fn judge(facts: &Facts<'_>) -> Judged {
         words::bytes(discards.average_bytes.unwrap_or(0.0)),
         words::percent(time(device) as f64 / facts::device_time_ns(device).max(1) as f64),
     );
-    let because = if mounted { " (it is mounted with discard)" } else { "" };
+    let point = mounted.map_or("MOUNTPOINT", |mount| mount.path.as_str()).to_owned();
     Ok(Finding::of_device(facts, time(device), facts::device_time_ns(device), sentence)
         .about(facts::subject_of(name, top))
         .sure(Confidence::Certain)
         .shown("discards", discards.requests_per_s, "1/s", format!("iowhy stat -d {name}"))
         .shown("mean discard at the device", stage.map_or(0.0, |stage| stage.mean_ns), "ns", format!("iowhy stages -d {name}"))
-        .fix(format!("mount without discard{because} and let fstrim.timer give space back once a week; smaller deletions; queue/discard_max_bytes"))
-        .check("`mount -o remount,nodiscard`: the discards end; if not, a program sends them itself (blkdiscard, fstrim)")
+        .fix(fix(name, mounted.is_some()))
+        .check(format!(
+            "`mount -o remount,nodiscard {}`: the discards end; if not, a program sends them itself (blkdiscard, fstrim)",
+            shell_word(&point),
+        ))
         .into())
+}
+
+fn fix(name: &str, is_mounted: bool) -> String {
+    let source = if is_mounted {
+        "mount without discard (it is mounted with it; /etc/fstab), and let fstrim.timer give space back once a week \
+         (`systemctl enable --now fstrim.timer`); smaller deletions"
+    } else {
+        "no mount of it has the option discard: find what sends them (`findmnt -O discard` for what lies above it, \
+         fstrim, blkdiscard, mkfs), and let that run when nobody waits"
+    };
+    format!("{source}; `echo 67108864 > /sys/block/{name}/queue/discard_max_bytes` makes single ones smaller")
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn who_is_not_mounted_with_discard_is_not_told_to_mount_without() {
+        assert!(super::fix("sda", true).starts_with("mount without discard"));
+        assert!(super::fix("sda", false).contains("find what sends them"));
+    }
 }

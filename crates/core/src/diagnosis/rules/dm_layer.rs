@@ -22,7 +22,7 @@ rule!(
     "dm-layer",
     "a layer of the device mapper",
     "Encryption, snapshots, thin volumes and caches stand between the file system and the disk. They do \
-     work of their own (encrypting, copying on the first write, looking up a map), one bio after \
+     work of their own (encrypting, copying on the first write, looking up a map), one piece after \
      another or on few CPUs, and that time is in the upper device and not in the lower one.",
     "A lower device whose own time explains the upper one's.",
     needs: [Settings],
@@ -48,8 +48,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .sure(if target.is_some() { Confidence::Certain } else { Confidence::Likely })
         .shown("mean time on the upper device", gap.upper_ns, "ns", format!("iowhy stages -d {name}"))
         .shown("mean time below it", gap.lower_ns, "ns", format!("iowhy stages -d {below}"))
-        .fix("dm-crypt: no_read_workqueue and no_write_workqueue (cryptsetup --perf-...), a CPU with AES; snapshots: remove them, larger chunks; thin: pre-allocate; dm-delay: remove it")
-        .check("the same load on the lower device (or an unencrypted volume beside it) is as fast as its own D2C")
+        .fix("of its target (`dmsetup table`): dm-crypt: `cryptsetup refresh --perf-no_read_workqueue --perf-no_write_workqueue NAME`, a CPU with AES; snapshots: remove those that nobody needs, larger chunks; thin: pre-allocate; dm-delay: remove it")
+        .check(format!("`iowhy probe {name}`, and the same of {below} (they only read): if both are as slow, reads do not wait for the layer"))
         .into())
 }
 

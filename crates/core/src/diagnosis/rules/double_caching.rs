@@ -40,7 +40,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .at_most(super::super::finding::Severity::Warning)
         .shown("moved through it", moved(device), "bytes/s", format!("iowhy stat -d {name}"))
         .shown(format!("of the time of all devices, beside {below} below it"), time as f64 / all.max(1) as f64 * 100.0, "%", "iowhy")
-        .fix(format!("`losetup --direct-io=on /dev/{name}` (fstab: loop device made beforehand with it); for virtual machines cache=none"))
-        .check(format!("`losetup -l /dev/{name}` shows DIO 0; with 1, buff/cache of free falls by half and speed stays or rises"))
+        .fix(format!("`losetup --direct-io=on /dev/{name}`, and the same where the loop device is set up; it fails where the disk below has larger blocks"))
+        .check(format!("`losetup -l /dev/{name}` shows DIO 0; with 1, `free` shows less buff/cache and the speed stays or rises; if it falls, the second copy was of use"))
         .into())
 }

@@ -66,7 +66,7 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, flush: Stage, median: f64)
         .shown("flushes", flush.requests as f64 / facts.seconds(), "1/s", format!("iowhy -d {name}"))
         .fix(format!(
             "a device with protection against power loss (write_cache is \"{cache}\"); fewer syncs; \
-             only where the cache survives a power loss: `echo write through > /sys/block/{name}/queue/write_cache`"
+             only where the cache survives a power loss, which would else destroy data: `echo write through > /sys/block/{name}/queue/write_cache`"
         ))
-        .check("a load of writes without syncs is fast on it; if it is as slow, the whole device is")
+        .check("writes without syncs are fast (`dd if=/dev/zero of=NEWFILE bs=1M count=64 oflag=direct` on it); if they are as slow, the whole device is")
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::analysis::patterns::FilePattern;
+use crate::command::shell_word;
 
 /// The share of a file's sequential requests that continue elsewhere on the device. Large files of a
 /// healthy file system have an extent of up to 128 MiB for hundreds of requests. Chosen.
@@ -41,6 +42,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let share = sum(|file| file.scattered) as f64 / sum(|file| file.sequential).max(1) as f64;
     let names: Vec<&str> = files.iter().map(|file| file.file.as_str()).collect();
     let pattern = words::pattern(&names);
+    let example = names.first().copied().unwrap_or("FILE");
     let sentence = format!(
         "{} lies in pieces on {name}: {} of its requests that go on in the file go on elsewhere on the device",
         pattern.clone().unwrap_or_else(|| "a file".to_owned()),
@@ -51,7 +53,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .about(Subject { file: pattern.clone(), ..facts::subject_of(name, facts.top_process(device, |_| true)) })
         .shown("requests that go on elsewhere", share * 100.0, "%", format!("iowhy snoop -d {name}"))
         .shown("requests of these files", sum(|file| file.requests) as f64, "requests", "iowhy files")
-        .fix("keep 10 % of the file system free; allocate files at once (fallocate); e4defrag, xfs_fsr or `btrfs filesystem defragment` for what is there")
-        .check(format!("`filefrag -v {}`: many extents below a megabyte; few large ones refute it", pattern.unwrap_or_else(|| "FILE".to_owned())))
+        .fix("keep 10 % of the file system free; allocate files at once (fallocate); for what is there, when the disk has time: e4defrag, xfs_fsr, or `btrfs filesystem defragment`, which takes the room of what snapshots share anew")
+        .check(format!("`filefrag -v {}`: many extents (pieces) below a megabyte; few large ones refute it", shell_word(example)))
         .into())
 }

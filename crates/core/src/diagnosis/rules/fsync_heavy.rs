@@ -17,7 +17,7 @@ rule!(
     "fsync-heavy",
     "many small writes made durable one by one",
     "Each fsync writes the data, the file system's journal and its commit record, and waits for the \
-     device to empty its cache, twice on most file systems. For a few kilobytes of data that is \
+     device to empty its cache, once or twice. For a few kilobytes of data that is \
      several requests and flushes one after another, and no other thread's fsync of the same file \
      system gets ahead of it.",
     "Larger or fewer syncs that take the same share of the time: then the device's flush is slow \
@@ -61,8 +61,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("mean wait", waited.mean_ns(), "ns", format!("iowhy waits{flags}"))
         .shown("written for each flush", bytes, "bytes", format!("iowhy -d {}", device.device))
         .shown("flushes", flushes as f64 / facts.seconds(), "1/s", format!("iowhy -d {}", device.device))
-        .fix("commit several changes with one fsync (group commit, larger transactions); put the log on its own device; where the data may be lost, do not sync it")
-        .check("the same writes without fsync, or ten with one: if the waits stay, something else is slow")
+        .fix("commit several changes with one fsync (group commit, larger transactions); put the log on its own device; where a crash may lose the last moments, sync less (PostgreSQL: synchronous_commit=off, MySQL: innodb_flush_log_at_trx_commit=2)")
+        .check("on a copy of the data, the same writes without fsync, or ten with one: if the waits stay, something else is slow")
         .into())
 }
 

@@ -14,7 +14,7 @@ rule!(
     "The device, its path or its driver has stopped answering: requests are in flight and none ends. \
      Everything that needs one of them waits, usually in state D where it cannot be killed. Rates and \
      averages show nothing, since they count what completed. The kernel gives up after its time limit \
-     (30 s for SCSI and NVMe), resets the device, and tries again.",
+     (30 s for SCSI and NVMe; virtio disks have none), resets the device, and tries again.",
     "A completion after the watch: then it was very slow, not hung.",
     symptoms: [
         "device-slow-tail", "lock-behind-io", "journal-commit", "inode-lock", "noisy-neighbour",
@@ -49,9 +49,12 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("no completion for", stalled_ns as f64, "ns", format!("iowhy -d {name}"))
         .shown("age of the oldest request", age as f64, "ns", format!("iowhy -d {name}"))
         .shown("requests in flight", open as f64, "requests", format!("iowhy -d {name}"))
-        .fix("look at the path and the device: `dmesg`, `multipath -ll`, `nvme list`, the provider's volume status; \
-              what waits cannot be killed until the requests end or time out")
-        .check(format!("`cat /sys/block/{name}/inflight` twice: numbers that move are a slow device, not a hung one"))
+        .fix(format!(
+            "look at the path and the device: `dmesg`, `cat /sys/block/{name}/device/state` (SCSI, NVMe), `multipath -ll`, \
+             `dmsetup info` (is it suspended?), the provider's volume status; what waits cannot be killed until the \
+             requests end or time out"
+        ))
+        .check(format!("`cat /sys/block/{name}/stat` twice: where the first (reads) or fifth number (writes) grows, it is slow, not hung"))
         .into())
 }
 

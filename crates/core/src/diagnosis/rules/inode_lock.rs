@@ -37,9 +37,14 @@ fn judge(facts: &Facts<'_>) -> Judged {
         format!("threads of {} wait for each other at the lock{file}", words::who(&subject))
     };
     let fix = if frozen {
-        "thaw it: fsfreeze --unfreeze MOUNTPOINT; look for the backup or snapshot that froze it"
+        "find the backup or snapshot that froze it, and let it end; if it is gone: `fsfreeze --unfreeze MOUNTPOINT` (thawed too early, its copy is not consistent)"
     } else {
-        "a file for each writer, or space that is allocated and written beforehand; XFS lets direct writes into it run at once"
+        "a file for each writer (a folder for each where files are made); or direct I/O into space that is allocated and written beforehand, which XFS and ext4 let run at once"
+    };
+    let check = if frozen {
+        "once it is thawed the waits end; if they stay, something else stops the writers"
+    } else {
+        "with one writer the waits end and the throughput stays; if it falls, the lock was not the limit"
     };
     let finding = Finding::of_blocked(facts, waited.class_ns, sentence);
     // Without the lock all of them ask the device at once, which may be the next limit.
@@ -51,6 +56,6 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("threads of the first process", waited.threads() as f64, "threads", "iowhy waits")
         .shown("longest", waited.longest_ns() as f64, "ns", "iowhy waits")
         .fix(fix)
-        .check("with one writer the waits end; if the throughput stays, the lock was the limit")
+        .check(check)
         .into())
 }

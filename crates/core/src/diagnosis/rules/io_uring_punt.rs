@@ -47,8 +47,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .upper_bound()
         .sure(Confidence::Certain)
         .shown("requests' time that worker threads submitted", share * 100.0, "%", format!("iowhy stacks -d {name}"))
-        .fix("open files with O_DIRECT on a file system that can (XFS, ext4), without IOSQE_ASYNC; allocate files beforehand; a limit of workers (IORING_REGISTER_IOWQ_MAX_WORKERS)")
-        .check("`ps -L` shows iou-wrk threads of the program; without them the requests were its own")
+        .fix("open files with O_DIRECT on a file system that can (XFS, ext4), without IOSQE_ASYNC; allocate files beforehand; a limit of workers (IORING_REGISTER_IOWQ_MAX_WORKERS, Linux 5.15)")
+        .check("`ps -eLo pid,comm` shows iou-wrk threads of the program (before Linux 5.12 io_wqe_worker of the kernel); without them the requests were its own")
         .into())
 }
 

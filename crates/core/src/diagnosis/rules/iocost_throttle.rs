@@ -1,4 +1,4 @@
-//! The I/O cost model or a latency target of a cgroup holds requests back.
+//! The I/O cost model holds the requests of a cgroup back.
 
 use super::*;
 use crate::model::WaitClass;
@@ -6,9 +6,9 @@ use crate::model::WaitClass;
 rule!(
     "iocost-throttle",
     "the I/O cost model",
-    "io.cost gives every cgroup a share of what its model says the device can do, and io.latency \
-     slows down groups whose neighbours miss their target. A bio then waits in the block layer \
-     although the device is idle. A model that underestimates the device throttles everybody.",
+    "io.cost gives every cgroup a share of what its model says the device can do. Who asks for more \
+     waits in the kernel although the device is idle. A model that underestimates the device throttles \
+     everybody.",
     "Waits of the same kind without io.cost.qos enabled.",
     needs: [Waits],
     // It sets the pace of what the device is asked for.
@@ -23,7 +23,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     }
     let subject = waited.subject();
     let sentence = format!(
-        "the cost model of its cgroup (io.cost or io.latency) holds {} back{}",
+        "the kernel's I/O cost model (io.cost) holds {} back{}: its cgroup has used up its share",
         words::who(&subject),
         words::on(&subject),
     );
@@ -32,7 +32,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .sure(Confidence::Certain)
         .shown("waits for the cost model", waited.class_ns as f64, "ns", "iowhy waits")
         .shown("longest", waited.longest_ns() as f64, "ns", "iowhy waits")
-        .fix("a model that fits the device (tools/cgroup/iocost_coef_gen.py), more weight for the cgroup (io.weight), or io.cost.qos enable=0")
-        .check("with io.cost.qos disabled the waits end; io.stat of the cgroup shows them as cost.wait")
+        .fix("more weight for its cgroup (io.weight); a model that fits the device (io.cost.model; iocost_coef_gen.py of the kernel's tools/cgroup measures one, under full load for minutes); or switch it off, so that no cgroup is protected: `echo \"MAJ:MIN enable=0\" > /sys/fs/cgroup/io.cost.qos`")
+        .check("`cat /sys/fs/cgroup/io.cost.qos` shows enable=1; with enable=0 the waits end; if they stay, it is not the cost model")
         .into())
 }

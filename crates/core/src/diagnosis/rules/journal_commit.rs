@@ -33,7 +33,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     }
     let subject = Subject { file: None, ..all.subject() };
     let sentence = format!(
-        "{} waits for the journal{}: {} for each wait, up to {}",
+        "{} waits for the file system's journal{}: {} for each wait, up to {}",
         words::who(&subject),
         words::on(&subject),
         words::time(all.mean_ns()),
@@ -44,7 +44,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("waits for the journal", all.time_ns as f64, "ns", "iowhy waits")
         .shown("of them outside fsync", others.time_ns as f64 / all.time_ns as f64 * 100.0, "%", "iowhy waits")
         .shown("longest", all.longest_ns() as f64, "ns", "iowhy waits")
-        .fix("keep bulk writers and what must be durable on different file systems; lower dirty limits so that a commit has less to write; ext4: `mkfs -O fast_commit`")
-        .check("`iowhy stacks --flags S`: if the commit's own writes are few and large data writes stand before them, others' data is what it waits for")
+        .fix("keep bulk writers and what must be durable on different file systems; let commits have less to write (smaller vm.dirty_background_bytes and vm.dirty_bytes, for the whole machine); ext4, for many small fsyncs: `tune2fs -O fast_commit DEVICE`, unmounted")
+        .check("pause the largest writer: if the waits stay as long, it is not its data; ext4: `cat /proc/fs/jbd2/*/info` tells what a commit takes on average since the mount, and how much of it is others' data (flushing data)")
         .into())
 }

@@ -39,7 +39,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .sure(Confidence::Certain)
         .shown("waits for room in the journal", time_ns as f64, "ns", "iowhy waits")
         .shown("how often", waits as f64 / facts.seconds(), "1/s", "iowhy waits")
-        .fix("a larger journal (ext4: `tune2fs -J size=`; XFS: `mkfs -l size=`), or one on another device; fewer metadata changes at once")
-        .check("`dumpe2fs -h DEVICE`: a journal of a gigabyte or more is seldom the limit")
+        .fix("a larger journal: ext4, unmounted and after `e2fsck -f DEVICE`: `tune2fs -O ^has_journal DEVICE`, then `tune2fs -J size=1024 DEVICE`; XFS only where it is made anew (mkfs.xfs -l size=, which erases it); or a journal on another device; fewer files made, renamed and removed at once")
+        .check("`dumpe2fs -h DEVICE` (XFS: log in `xfs_info MOUNTPOINT`): a journal of a gigabyte or more is seldom the limit")
         .into())
 }

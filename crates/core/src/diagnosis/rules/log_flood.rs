@@ -83,6 +83,6 @@ fn finding(facts: &Facts<'_>, device: &str, file: &FilePattern, share: f64, rate
         .shown("requests for the log", rate, "1/s", "iowhy files")
         .shown("of all bytes written", share * 100.0, "%", "iowhy files")
         .shown("written to it", file.written as f64 / facts.seconds(), "bytes/s", "iowhy files")
-        .fix("lower the log level, limit the rate (journald RateLimitBurst, rsyslog imuxsock), write without a sync for each message; find the error that repeats")
-        .check("tail the file: a few kinds of message repeat; if all are wanted, the log needs its own device")
+        .fix("find the error that repeats; lower the log level; limit the rate, which drops messages (RateLimitBurst= in journald.conf, SysSock.RateLimit.Burst of rsyslog's imuxsock); write without a sync for each message")
+        .check("`tail -n 100` of the file (journald: `journalctl -n 100`): a few kinds of message repeat; if all are wanted, the log needs its own device")
 }

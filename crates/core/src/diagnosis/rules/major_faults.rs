@@ -50,6 +50,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         return Ok(Verdict::Clear);
     };
     let subject = Subject { device: Some(device.clone()), file: Some(file.clone()), ..waited.subject() };
+    let pid = words::pid(&subject);
     let sentence = format!(
         "{} waits for its own code: pages of {file} are read from {device} again and again",
         words::who(&subject),
@@ -58,7 +59,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .about(subject)
         .shown("waits for mapped pages", rate, "1/s", "iowhy waits")
         .shown("of them for programs and libraries", share * 100.0, "%", "iowhy files")
-        .fix("give it more memory, or protect it: memory.min of its cgroup, or mlock in the program")
-        .check("faults that end after a start are only the start")
+        .fix("give it more memory, or protect it: memory.min of its cgroup and of those above it (version 2; others get less), or mlockall in the program")
+        .check(format!("`ps -o maj_flt {pid}` twice: where the number stands still, they were only its start"))
         .into())
 }

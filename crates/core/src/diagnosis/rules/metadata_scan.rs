@@ -87,6 +87,6 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, (time_ns, requests): (u64,
         .shown("reads of the file system's own blocks", requests as f64 / facts.seconds(), "1/s", format!("iowhy snoop -d {name} --flags M"))
         .shown("their share of the time of all reads", of_reads * 100.0, "%", format!("iowhy -d {name}"))
         .shown("requests' time that looks up names and inodes", lookups * 100.0, "%", format!("iowhy stacks{flags} --flags M"))
-        .fix(format!("stop the scan, or run it seldom and at night; give inodes more room in memory (vm.vfs_cache_pressure below 100){hint}"))
-        .check("`iowhy -d DEVICE --flags M` while it is stopped: the reads end; if not, somebody else looks for names")
+        .fix(format!("stop the scan, or run it seldom and at night; let inodes stay in memory for longer: `sysctl vm.vfs_cache_pressure=50`, never 0; files get less{hint}"))
+        .check(format!("`iowhy -d {name} --flags M` while it is stopped: the reads end; if not, somebody else looks for names"))
 }

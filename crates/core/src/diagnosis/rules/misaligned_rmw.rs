@@ -65,7 +65,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("writes whose block was read just before", read_first * 100.0, "%", format!("iowhy snoop -d {name}"))
         .shown("writes that begin or end within 4096 bytes", unaligned * 100.0, "%", format!("iowhy snoop -d {name}"))
         .shown("physical block", physical(device), "bytes", format!("cat /sys/block/{name}/queue/physical_block_size"))
-        .fix("write whole blocks at multiples of 4096 bytes (of the stripe on RAID); align partitions (parted align-check)")
+        .fix("write whole blocks at multiples of 4096 bytes (of the stripe on RAID); partitions begin at such ones, too (`lsblk -o NAME,ALIGNMENT` shows 0)")
         .check("with whole, aligned blocks the reads end; if not, something else reads")
         .into())
 }
@@ -102,7 +102,7 @@ fn before_write(facts: &Facts<'_>) -> Verdict {
         .sure(Confidence::Certain)
         .shown("reads within write calls", requests as f64 / facts.seconds(), "1/s", format!("iowhy stacks{flags}"))
         .shown("their share of the device's time", time_ns as f64 / whole.max(1) as f64 * 100.0, "%", format!("iowhy stacks{flags}"))
-        .fix("write whole pages at multiples of 4096 bytes: align records to them, or collect changes of the same page; memory for the file keeps its pages there")
+        .fix("write whole pages at multiples of 4096 bytes: align records to them, or collect changes of the same page; with enough memory the file's pages stay there")
         .check("with whole, aligned pages the reads end; if not, something else reads")
         .into()
 }

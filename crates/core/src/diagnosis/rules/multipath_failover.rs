@@ -46,7 +46,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("requests that the driver gave back", requeued(device) as f64, "requests", format!("iowhy -d {name}"))
         .shown("time before the driver had them for good", held * 100.0, "%", format!("iowhy stages -d {name}"))
         .shown("requests sent again by the path layer", over * 100.0, "%", format!("iowhy stacks -d {name}"))
-        .fix("look at the paths: `nvme list-subsys`, `multipath -ll`, `dmesg`; take the bad one out until it is repaired")
-        .check("with the bad path taken out no request is given back; if they still are, the device asks for it")
+        .fix("look at the paths: `nvme list-subsys`, `multipath -ll`, `dmesg`; where another one works, take the bad one out until it is repaired (`multipathd del path sdX`, `nvme disconnect -d nvmeX`)")
+        .check("a device with one path has none to fail over: its queue is full, or its driver is short of memory; with the bad path taken out no request is given back; if they still are, the device asks for it")
         .into())
 }

@@ -71,7 +71,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("mean time at the device since", found.after_ns, "ns", format!("iowhy stat -d {name} 1"))
         .shown("requests at once", device.in_flight_mean, "requests", format!("iowhy stat -d {name}"))
         .fix("ask who shares the storage; move one of them, or give this machine a guaranteed share")
-        .check("`iowhy stat -d DEVICE` for some minutes: if the slow times go with your own load, it is no neighbour")
+        .check(format!("`iowhy stat -d {name} 10` for some minutes: if the slow times go with your own load, it is no neighbour"))
         .into())
 }
 
@@ -106,15 +106,15 @@ fn here(facts: &Facts<'_>, neighbour: &Behind) -> Finding {
         words::percent(share),
     );
     let of_device = on.map_or(0.0, |(_, row)| row.usage.time_share);
-    let flags = words::flags(&subject);
+    let (flags, pid) = (words::flags(&subject), words::pid(&subject));
     Finding::of_blocked(facts, neighbour.time_ns, sentence)
         .about(subject)
         .sure(Confidence::Certain)
         .shown("others wait for its requests", neighbour.time_ns as f64, "ns", "iowhy blame")
         .shown("of all that these wait for requests", share * 100.0, "%", "iowhy blame")
         .shown("its share of the device's time", of_device * 100.0, "%", format!("iowhy proc{flags}"))
-        .fix("limit it (io.max, or ionice with bfq), let it do less at once or at another time, or move one of the two to another device")
-        .check("stop it (`kill -STOP`) for ten seconds: if the others wait as long, it was not in their way")
+        .fix("limit it (io.max of its cgroup, or ionice with bfq), let it do less at once or at another time, or move one of the two to another device")
+        .check(format!("where it may stand still, stop it for ten seconds (`kill -STOP {pid}`, then `kill -CONT {pid}`): if the others wait as long, it was not in their way"))
 }
 
 struct Slower {

@@ -46,8 +46,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("pages read that had been read before", share * 100.0, "%", "iowhy cache")
         .shown("waits for pages of files", waited.time_ns as f64, "ns", "iowhy waits")
         .shown("read from the device", facts::read_per_s(facts, name), "bytes/s", format!("iowhy stat -d {name}"))
-        .fix("more memory for it (memory.max or memory.limit_in_bytes of its cgroup), or a smaller working set; keep scans out of its cache (POSIX_FADV_DONTNEED)")
-        .check("with twice the memory the reads stop; if they go on, they are of new data")
+        .fix("more memory for it (memory.max and memory.high of its cgroup, version 1: memory.limit_in_bytes; else of the machine), or fewer files that it works with at a time; keep scans out of its cache (POSIX_FADV_DONTNEED)")
+        .check("`grep workingset_refault /proc/vmstat` twice: where the number of files stands still, nothing comes back that was dropped; with twice the memory the reads stop")
         .into())
 }
 

@@ -32,7 +32,8 @@ rule!(
     "Cloud volumes, hypervisors and storage networks let only so many requests or bytes a second \
      through. Below the limit the device is fast. At the limit the rate stays flat at a round number \
      whatever the load, and each request more only waits longer: time = requests in flight / rate \
-     (Little's law). The time counts as the device's (D2C), so that the device looks slow.",
+     (Little's law). The time counts as the device's (D2C, from the driver to the completion), so that \
+     the device looks slow.",
     "A rate that varies, or that rises with the size or depth of the requests: then it is the device. A drive \
      of this machine itself that gives all it can looks the same, and is not judged.",
     symptoms: ["serial-reads", "device-slow-tail", "tag-starvation", "journal-commit"],
@@ -152,7 +153,7 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, plateau: &Plateau) -> Find
         .shown("it varies by", plateau.variation * 100.0, "%", format!("iowhy stat -d {name} 1"))
         .shown("requests waiting at the device", device.in_flight_mean, "requests", format!("iowhy -d {name}"))
         .fix("a volume or instance with a higher limit; fewer and larger requests where the limit counts requests; less load")
-        .check("halve the load: if the time for each request falls at once and the rate stays, it is a limit; if the rate falls too, it is not")
+        .check("with half as many requests at once (threads, queue depth) the rate stays and each takes half as long; if the rate falls too, it is no limit")
 }
 
 #[cfg(test)]

@@ -43,8 +43,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .sure(Confidence::Certain)
         .shown("its share of the disk's time", time as f64 / whole.max(1) as f64 * 100.0, "%", format!("iowhy -d {name}"))
         .shown("moved by it", row.usage.bytes as f64 / facts.seconds(), "bytes/s", format!("iowhy proc -d {name}"))
-        .fix(format!("let it end if you can; else slow it down: `echo 20000 > /sys/block/{array}/md/sync_speed_max`; a write-intent bitmap keeps the next one short"))
-        .check(format!("`cat /proc/mdstat`; `echo idle > /sys/block/{array}/md/sync_action` stops it: if the disks stay as slow, it was not the resync"))
+        .fix(format!("let it end if you can (until a rebuild ends, the next failing disk may take the data); else slow it down: `echo 20000 > /sys/block/{array}/md/sync_speed_max`; a write-intent bitmap (`mdadm --grow --bitmap=internal /dev/{array}`) keeps the next resync after a crash short"))
+        .check(format!("`cat /proc/mdstat` shows it; `echo 1000 > /sys/block/{array}/md/sync_speed_max` for ten seconds, then `echo system` into it: if the disks stay as slow, it was not the resync"))
         .into())
 }
 

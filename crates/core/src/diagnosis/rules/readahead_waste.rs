@@ -99,7 +99,9 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, files: &[&FilePattern], re
         .shown("pages read that had been read before", again * 100.0, "%", "iowhy cache")
         .fix(format!(
             "madvise(MADV_RANDOM) on the mapping; where the program cannot be changed, a smaller window: \
-             `echo 16 > /sys/block/{name}/queue/read_ahead_kb` (now {window})"
+             `echo 16 > /sys/block/{name}/queue/read_ahead_kb` (now {window}; btrfs: \
+             /sys/class/bdi/btrfs-*/read_ahead_kb), and restart the program, since open files keep the old one; it \
+             slows down who reads in order"
         ))
-        .check("with a window of 16 KiB the bytes read fall and the rate of faults rises; if not, the window is used")
+        .check("after a restart with a window of 16 KiB the bytes read fall and the rate of faults rises; if not, the window is used")
 }

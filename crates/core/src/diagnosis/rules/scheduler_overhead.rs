@@ -66,8 +66,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("longest in the scheduler", longest_ns as f64, "ns", format!("iowhy stages -d {name}"))
         .shown("standing there at the end", device.in_scheduler.requests as f64, "requests", format!("iowhy -d {name}"))
         .shown("requests at the device on average", sums.at_device_ns as f64 / facts.duration_ns().max(1) as f64, "requests", format!("iowhy -d {name}"))
-        .fix(format!("`echo none > /sys/block/{name}/queue/scheduler` (udev rule to keep it); schedulers pay on rotating disks and for fairness"))
-        .check("with none I2D is gone; if D2C rises by as much, the device was full and the scheduler only showed it")
+        .fix(format!("`echo none > /sys/block/{name}/queue/scheduler` (udev rule to keep it); then ionice and weights of bfq do nothing, and a rotating disk may get slower"))
+        .check("with none the time in the scheduler (I2D) is gone; if that at the device (D2C) rises by as much, the device was full and the scheduler only showed it")
         .into())
 }
 

@@ -68,7 +68,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("requests at once, while there was one", device.in_flight_mean / device.util_share.unwrap_or(1.0).max(1e-6), "requests", format!("iowhy -d {name}"))
         .shown("mean read at the device", stage.mean_ns, "ns", format!("iowhy stages -d {name}"))
         .shown("of the watch its thread waited", longest.time_ns as f64 / facts.duration_ns().max(1) as f64 * 100.0, "%", format!("iowhy waits{flags}"))
-        .fix("more requests at once: threads, io_uring or libaio, posix_fadvise(WILLNEED) for what comes next; for sequential reads a larger read_ahead_kb")
-        .check("two copies of the program: if both are as fast as one was, the device had room")
+        .fix("more requests at once: threads, io_uring or libaio, posix_fadvise(POSIX_FADV_WILLNEED) for what comes next; for sequential reads a larger queue/read_ahead_kb, and open the file again")
+        .check(format!("`iowhy probe {name}` reads for some seconds, 1 and 32 at a time: if 32 give no more a second, the device has no room"))
         .into())
 }

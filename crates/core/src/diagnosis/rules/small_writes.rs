@@ -42,7 +42,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let top = facts.top_process(device, |row| row.usage.directions[Direction::Write].requests > 0);
     let subject = facts::subject_of(name, top);
     let sentence = format!(
-        "{} writes to {name} in pieces of {} that follow each other, and the block layer may not put them together (nomerges)",
+        "{} writes to {name} in pieces of {} that follow each other, and the kernel is told not to put them together (nomerges)",
         words::who(&subject),
         words::bytes(writes.average_bytes.unwrap_or(0.0)),
     );
@@ -62,6 +62,6 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("requests at once, while there was one", at_once, "requests", format!("iowhy -d {name}"))
         .shown("go on where the one before ended", writes.sequential_share.unwrap_or(0.0) * 100.0, "%", format!("iowhy stat -d {name}"))
         .fix(format!("`echo 0 > /sys/block/{name}/queue/nomerges`; larger writes in the program"))
-        .check("with merging on, wareq-sz of `iowhy stat` rises and writes a second fall; if not, they are queued too far apart")
+        .check("with merging on, wareq-sz of `iowhy stat --wide` rises and writes a second fall; if not, they are queued too far apart")
         .into())
 }

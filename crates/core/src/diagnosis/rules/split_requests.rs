@@ -62,8 +62,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("requests that are the next piece", pieces * 100.0, "%", format!("iowhy snoop -d {name}"))
         .shown("requests as large as the limit", full * 100.0, "%", format!("iowhy snoop -d {name}"))
         .shown("passes after the first piece is back", pieces_ns as f64 / wholes_ns.max(1) as f64 * 100.0, "%", format!("iowhy snoop -d {name}"))
-        .shown("max_sectors_kb", limit, "KiB", format!("cat /sys/block/{name}/queue/max_sectors_kb"))
-        .fix(format!("`cat /sys/block/{name}/queue/max_hw_sectors_kb > /sys/block/{name}/queue/max_sectors_kb`; on RAID, requests that fit the stripe"))
+        .shown("largest request (max_sectors_kb, or the chunk)", limit, "KiB", format!("cat /sys/block/{name}/queue/max_sectors_kb"))
+        .fix(format!("`cat /sys/block/{name}/queue/max_hw_sectors_kb > /sys/block/{name}/queue/max_sectors_kb`; where a chunk is the limit (queue/chunk_sectors), requests that fit it"))
         .check("with a higher limit requests get larger and fewer; if not, the program sends small ones")
         .into())
 }

@@ -36,7 +36,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("waits for swap", waited.time_ns as f64, "ns", "iowhy waits")
         .shown("swap requests", requests as f64 / facts.seconds(), "1/s", format!("iowhy -d {}", device.device))
         .shown("to and from swap", bytes as f64 / facts.seconds(), "bytes/s", "iowhy cache")
-        .fix("give the program or its cgroup more memory, or let it use less; a smaller vm.swappiness only moves the loss to the page cache")
+        .fix("give the program or its cgroup more memory (memory.max and memory.high; version 1: memory.limit_in_bytes), or let it use less; a smaller vm.swappiness only moves the loss to the page cache")
         .check("`vmstat 1`: si and so are zero when nobody swaps")
         .into())
 }

@@ -18,9 +18,10 @@ const FEW: f64 = 8.0;
 rule!(
     "tag-starvation",
     "too few requests at once",
-    "Every request needs a tag, of which a queue has a fixed number (queue/nr_requests, and the \
-     device's own depth). When all are taken, the next thread sleeps until one comes back. With few \
-     tags a fast device is never given enough to do, and threads wait for tags instead of the device.",
+    "Every request needs a tag (its number at the device), of which a queue has so many and no more \
+     (queue/nr_requests, and the device's own depth). When all are taken, the next thread sleeps until \
+     one comes back. With few tags a fast device is never given enough to do, and threads wait for tags \
+     instead of the device.",
     "A long queue that is full: then the device is what is slow.",
     needs: [Queueing, Settings],
 );
@@ -83,8 +84,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("time before a request was got (Q2G)", held as f64 / whole.max(1) as f64 * 100.0, "%", format!("iowhy stages -d {name}"))
         .shown("nr_requests", tags, "requests", format!("cat /sys/block/{name}/queue/nr_requests"))
         .shown("threads' waits for a tag", waited.class_ns as f64, "ns", "iowhy waits")
-        .fix(format!("`echo 256 > /sys/block/{name}/queue/nr_requests`; for SCSI also device/queue_depth, for virtio the host's queue size"))
-        .check("with more tags Q2G falls; if D2C rises by as much, the device was the limit after all")
+        .fix(format!("`echo 256 > /sys/block/{name}/queue/nr_requests`; more than the device takes needs a scheduler (\"Invalid argument\" with none); for SCSI also device/queue_depth, for virtio the host's queue size"))
+        .check("with more of them the time before a request is got (Q2G) falls; if the time at the device (D2C) rises by as much, the device was the limit after all")
         .into())
 }
 

@@ -72,7 +72,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("how long they live", row.lifetime_ns.unwrap_or(0) as f64, "ns", format!("iowhy files{flags}"))
         .shown("written into them", per_s(row.counts.write_bytes), "bytes/s", format!("iowhy files{flags}"))
         .shown("the program waits meanwhile", waited.time_ns as f64, "ns", format!("iowhy waits{flags}"))
-        .fix("keep that data in memory, in the program or on a tmpfs (/dev/shm); where it must be files, fewer and larger ones")
+        .fix("keep that data in memory, in the program or on a tmpfs (/dev/shm; it counts as memory of its cgroup); where it must be files, fewer and larger ones")
         .check("the same with the folder on a tmpfs: if the program waits as long, the files were not it")
         .into())
 }

@@ -53,7 +53,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .sure(Confidence::Certain)
         .shown("waits for writeback throttling", waited.class_ns as f64, "ns", "iowhy waits")
         .shown("target for reads", target * 1e3, "ns", format!("cat /sys/block/{name}/queue/wbt_lat_usec"))
-        .fix(format!("a target that the device can keep: `echo 75000 > /sys/block/{name}/queue/wbt_lat_usec`, or 0 to switch it off; -1 is the default"))
+        .fix(format!("a target that the device can keep: `echo 75000 > /sys/block/{name}/queue/wbt_lat_usec`, or 0 to switch it off, after which reads may wait behind writes; -1 is the default"))
         .check("with 0 the writes are as fast as the device; if not, something else holds them back")
         .into())
 }

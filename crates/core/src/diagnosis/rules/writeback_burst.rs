@@ -36,7 +36,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let all_reads = facts::stage(device, reads, crate::analysis::Interval::Q2c).map_or(0, |it| it.sum_ns);
     let waiting = facts.waits(|group| group.device.as_deref() == Some(name));
     let sentence = format!(
-        "written back in bursts: reads of {name} take {} while {}'s data is written, {} otherwise",
+        "writes reach {name} in bursts: its reads take {} while the data of {} is written, {} otherwise",
         words::time(burst.during_ns),
         words::who(&subject),
         words::time(burst.calm_ns),
@@ -51,8 +51,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("mean read while pages are written back", burst.during_ns, "ns", format!("iowhy stat -d {name} 1"))
         .shown("mean read otherwise", burst.calm_ns, "ns", format!("iowhy stat -d {name} 1"))
         .shown("written in the bursts", burst.share * 100.0, "%", format!("iowhy stat -d {name}"))
-        .fix("start writing earlier (vm.dirty_background_bytes, e.g. 64 MiB), let the writer sync or use less (sync_file_range, O_DIRECT), or let the kernel slow it down (queue/wbt_lat_usec, io.max)")
-        .check("stop the writer: if reads stay as slow, they have another reason")
+        .fix("start writing earlier (`sysctl vm.dirty_background_bytes=67108864`, of the whole machine), let the writer write out as it goes (sync_file_range, O_DIRECT), or let the kernel slow it down (queue/wbt_lat_usec; io.max of its cgroup, version 2 only)")
+        .check("pause the writer: if reads stay as slow, they have another reason")
         .into())
 }
 
