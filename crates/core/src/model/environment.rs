@@ -225,7 +225,7 @@ impl Mount {
 }
 
 /// Whether the kernel calls the disk, or a partition of it, so: `sda1` of `sda`, `loop1p2` of `loop1`.
-fn is_part_of(disk: &str, name: &str) -> bool {
+pub(crate) fn is_part_of(disk: &str, name: &str) -> bool {
     let Some(rest) = name.strip_prefix(disk) else { return false };
     let is_numbered = disk.ends_with(|letter: char| letter.is_ascii_digit());
     let number = if is_numbered { rest.strip_prefix('p') } else { Some(rest) };

@@ -28,12 +28,11 @@ rule!(
 
 fn judge(facts: &Facts<'_>) -> Judged {
     let strict = |device: &DeviceSummary| {
-        let mounts = facts.mounts(device);
         let keeps = |options: &str| {
             let mut words = options.split(',');
             !words.any(|word| matches!(word, "relatime" | "noatime" | "ro"))
         };
-        !mounts.is_empty() && mounts.iter().any(|mount| keeps(&mount.options))
+        facts.mounts(device).into_iter().find(|mount| keeps(&mount.options))
     };
     let own = |device: &DeviceSummary| -> (u64, u64) {
         let own = [Origin::Metadata, Origin::Journal, Origin::Flush];
@@ -50,7 +49,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let fits = |device: &DeviceSummary| {
         let (own, other) = own(device);
         let whole = facts::device_time_ns(device).max(1) as f64;
-        strict(device) && own as f64 >= OWN * (own + other) as f64 && own as f64 >= SHARE * whole
+        strict(device).is_some() && own as f64 >= OWN * (own + other) as f64 && own as f64 >= SHARE * whole
     };
     let Some(device) = facts.busiest(fits) else { return Ok(Verdict::Clear) };
     let (time_ns, _) = own(device);
@@ -74,13 +73,13 @@ fn judge(facts: &Facts<'_>) -> Judged {
         "{name} is mounted with strictatime: reading files makes writes of inodes, {} of its time",
         words::percent(time_ns as f64 / facts::device_time_ns(device).max(1) as f64),
     );
-    let point = facts.mounts(device).first().map_or("MOUNTPOINT", |mount| mount.path.as_str()).to_owned();
+    let point = strict(device).map_or("MOUNTPOINT", |mount| mount.path.as_str());
     Ok(Finding::of_device(facts, time_ns, facts::device_time_ns(device), sentence)
         .about(subject)
         .sure(if seen { Confidence::Certain } else { Confidence::Likely })
         .shown("writes of inodes and journal", time_ns as f64, "ns", format!("iowhy -d {name}"))
         .shown("reads of programs", reads as f64 / facts.seconds(), "1/s", "iowhy files")
-        .fix(format!("`mount -o remount,relatime {}` (or noatime, where nobody asks for these times), and the same in /etc/fstab", shell_word(&point)))
+        .fix(format!("`mount -o remount,relatime {}` (or noatime, where nobody asks for these times), and the same in /etc/fstab", shell_word(point)))
         .check("with noatime the writes end; if not, somebody changes files")
         .into())
 }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::analysis::patterns::WaitGroup;
 use crate::analysis::summary::Series;
+use crate::command::shell_word;
 use crate::model::Metric;
 use crate::model::metric::process_of;
 use facts::Waited;
@@ -175,20 +176,28 @@ fn held_in<'a>(facts: &Facts<'a>, members: &[&'a Series]) -> Option<Held<'a>> {
 }
 
 impl Held<'_> {
+    /// What shows the cgroup's count: below the hierarchy of its version, or where that is to be asked.
+    fn count(&self, facts: &Facts<'_>, pid: &str) -> String {
+        let Some(path) = self.cgroup else { return format!("cat /proc/{pid}/cgroup") };
+        let mut known = facts.summary().environment.cgroups.iter().filter(|it| it.path == path);
+        let is_v1 = known.any(|it| it.settings_start.contains_key("cpu.cfs_quota_us"));
+        let hierarchy = if is_v1 { "/cpu" } else { "" };
+        format!("cat {}", shell_word(&format!("/sys/fs/cgroup{hierarchy}{path}/cpu.stat")))
+    }
+
     fn finding(&self, facts: &Facts<'_>) -> Finding {
         let Held { limited_ns, lost_ns, whole_ns, ref waited, .. } = *self;
         let subject = Subject { device: None, file: None, ..waited.subject() };
-        let its = lost_ns as f64 / whole_ns.max(1) as f64;
+        let (its, pid) = (lost_ns as f64 / whole_ns.max(1) as f64, words::pid(&subject));
         let cgroup = self.cgroup.map(|path| format!(" ({path})")).unwrap_or_default();
         let sentence = format!(
             "the limit of CPU time of its cgroup{cgroup} holds {} back: {} of what its I/O seems to take",
             words::who(&subject),
             words::percent(its),
         );
-        let name = self.cgroup.unwrap_or("");
         of_lost(facts, lost_ns, whole_ns - waited.time_ns, sentence)
             .about(subject)
-            .shown("held back by the limit, on all CPUs", limited_ns as f64, "ns", format!("cat /sys/fs/cgroup{name}/cpu.stat"))
+            .shown("held back by the limit, on all CPUs", limited_ns as f64, "ns", self.count(facts, &pid))
             .shown("of the time that it waits or is held back", its * 100.0, "%", "iowhy waits")
             .shown("its waits", waited.waits as f64 / facts.seconds(), "1/s", "iowhy waits")
             .fix("a higher limit: cpu.max of its cgroup (version 1: cpu.cfs_quota_us, Kubernetes: limits.cpu), or less that computes within it")

@@ -3,6 +3,7 @@
 use super::*;
 use crate::analysis::Interval;
 use crate::analysis::summary::DeviceSummary;
+use crate::model::environment::is_part_of;
 
 /// The share of the upper device's time that its lower ones do not explain. Chosen.
 const GAP: f64 = 0.3;
@@ -35,8 +36,10 @@ fn judge(facts: &Facts<'_>) -> Judged {
         return Ok(Verdict::Clear);
     };
     let name = &upper.device;
-    let target = TARGETS.iter().find(|(_, functions)| facts.path_share(functions) > 0.0).map(|(name, _)| *name);
     let below = upper.below.join(", ");
+    let lower = &gap.lower;
+    let carries = |functions: &[&str]| [name, lower].iter().any(|it| !facts.paths_on(it, functions).is_empty());
+    let target = TARGETS.iter().find(|(_, functions)| carries(functions)).map(|(name, _)| *name);
     let sentence = format!(
         "{} on {name} takes {} of its requests' time; {below} below it takes the rest",
         target.unwrap_or("the device mapper"),
@@ -47,15 +50,17 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .about(facts::subject_of(name, facts.top_process(upper, |_| true)))
         .sure(if target.is_some() { Confidence::Certain } else { Confidence::Likely })
         .shown("mean time on the upper device", gap.upper_ns, "ns", format!("iowhy stages -d {name}"))
-        .shown("mean time below it", gap.lower_ns, "ns", format!("iowhy stages -d {below}"))
+        .shown("mean time below it", gap.lower_ns, "ns", format!("iowhy stages -d {lower}"))
         .fix("of its target (`dmsetup table`): dm-crypt: `cryptsetup refresh --perf-no_read_workqueue --perf-no_write_workqueue NAME`, a CPU with AES; snapshots: remove those that nobody needs, larger chunks; thin: pre-allocate; dm-delay: remove it")
-        .check(format!("`iowhy probe {name}`, and the same of {below} (they only read): if both are as slow, reads do not wait for the layer"))
+        .check(format!("`iowhy probe {name}`, and the same of {lower} (they only read): if both are as slow, reads do not wait for the layer"))
         .into())
 }
 
 struct Gap {
     share: f64,
     upper_ns: f64,
+    /// The slowest of the lower devices.
+    lower: String,
     lower_ns: f64,
 }
 
@@ -65,9 +70,10 @@ fn gap(facts: &Facts<'_>, upper: &DeviceSummary) -> Option<Gap> {
         let (sum, count) = stages.fold((0, 0), |all, it| (all.0 + it.sum_ns, all.1 + it.requests));
         (count >= REQUESTS).then(|| sum as f64 / count as f64)
     };
-    let is_below = |it: &&DeviceSummary| upper.below.iter().any(|below| below.starts_with(&it.device));
-    let lower = facts.devices().iter().filter(is_below).filter_map(mean).reduce(f64::max)?;
+    let is_below = |it: &&DeviceSummary| upper.below.iter().any(|below| is_part_of(&it.device, below));
+    let lowers = facts.devices().iter().filter(is_below).filter_map(|it| Some((it, mean(it)?)));
+    let (lower, lower_ns) = lowers.max_by(|one, other| one.1.total_cmp(&other.1))?;
     let upper_ns = mean(upper)?;
-    let share = 1.0 - lower / upper_ns.max(1.0);
-    (share >= GAP).then_some(Gap { share, upper_ns, lower_ns: lower })
+    let share = 1.0 - lower_ns / upper_ns.max(1.0);
+    (share >= GAP).then(|| Gap { share, upper_ns, lower: lower.device.clone(), lower_ns })
 }

@@ -24,8 +24,10 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let all = |device: &DeviceSummary| -> u64 { device.directions.0.iter().map(|it| it.requests).sum() };
     let paths = |device: &DeviceSummary| device.device.starts_with("nvme") || device.device.starts_with("dm-");
     let over = facts.path_share(FAILOVER);
+    // Of several paths to an NVMe drive the kernel makes a device that hangs on none of them.
+    let is_one_path = |device: &DeviceSummary| device.transport.as_deref() == Some("pcie");
     let fits = |device: &DeviceSummary| {
-        paths(device) && requeued(device) as f64 > REQUEUED * all(device).max(1) as f64
+        paths(device) && !is_one_path(device) && requeued(device) as f64 > REQUEUED * all(device).max(1) as f64
     };
     let Some(device) = facts.busiest(|it| fits(it) || (over > REQUEUED && paths(it))) else {
         return Ok(Verdict::Clear);

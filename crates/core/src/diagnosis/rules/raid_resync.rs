@@ -31,7 +31,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         return Ok(Verdict::Clear);
     }
     let thread = row.subject.process.clone();
-    let array = thread.split('_').next().unwrap_or("md").to_owned();
+    let array = THREADS.iter().find_map(|end| thread.strip_suffix(end)).unwrap_or("md");
     let sentence = format!(
         "{array} is rebuilt or checked: {thread} takes {} of the time of {}",
         words::percent(time as f64 / whole.max(1) as f64),

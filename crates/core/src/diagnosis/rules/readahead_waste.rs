@@ -43,7 +43,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let fault_bytes = |device: &DeviceSummary| {
         facts::origin_of(device, Origin::PageFault).2 + facts::origin_of(device, Origin::Readahead).2
     };
-    let Some(device) = facts.devices().iter().max_by_key(|device| fault_bytes(device)) else {
+    // Of devices that stand on each other the upper one, which has more of the time, is what a window is of.
+    let Some(device) = facts.devices().iter().rev().max_by_key(|device| fault_bytes(device)) else {
         return Ok(Verdict::Clear);
     };
     let read = fault_bytes(device);

@@ -24,14 +24,18 @@ rule!(
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {
+    // KiB, and the setting that it stands in.
     let limit = |device: &DeviceSummary| {
-        let chunk = facts.number(device, "queue/chunk_sectors").filter(|it| *it > 0.0).map(|it| it / 2.0);
-        let max = facts.number(device, "queue/max_sectors_kb");
-        [chunk, max].into_iter().flatten().reduce(f64::min)
+        let of = |setting: &'static str, by: f64| {
+            let set = facts.number(device, setting).filter(|it| *it > 0.0);
+            set.map(|it| (it / by, setting))
+        };
+        let limits = [of("queue/chunk_sectors", 2.0), of("queue/max_sectors_kb", 1.0)];
+        limits.into_iter().flatten().min_by(|one, other| one.0.total_cmp(&other.0))
     };
     let shares = |device: &DeviceSummary| {
         let access = &facts.patterns(&device.device)?.access;
-        let limit = (limit(device)? * 1024.0) as u64;
+        let limit = (limit(device)?.0 * 1024.0) as u64;
         let all: u64 = access.sizes.iter().map(|(_, count)| count).sum();
         let full = access.sizes.iter().find(|(size, _)| *size == limit).map_or(0, |(_, count)| *count);
         let of = |count: u64| count as f64 / all.max(1) as f64;
@@ -39,12 +43,12 @@ fn judge(facts: &Facts<'_>) -> Judged {
     };
     let fits = |device: &DeviceSummary| {
         let hardware = facts.number(device, "queue/max_hw_sectors_kb").unwrap_or(f64::MAX);
-        limit(device).is_some_and(|it| it <= SMALL_KB && it < hardware)
+        limit(device).is_some_and(|(it, _)| it <= SMALL_KB && it < hardware)
             && shares(device).is_some_and(|(pieces, full)| pieces >= PIECES && full >= FULL)
     };
     let Some(device) = facts.busiest(fits) else { return Ok(Verdict::Clear) };
     let (pieces, full) = shares(device).unwrap_or((0.0, 0.0));
-    let limit = limit(device).unwrap_or(0.0);
+    let (limit, setting) = limit(device).unwrap_or_default();
     let name = &device.device;
     let subject = facts::subject_of(name, facts.top_process(device, |_| true));
     let sentence = format!(
@@ -62,7 +66,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("requests that are the next piece", pieces * 100.0, "%", format!("iowhy snoop -d {name}"))
         .shown("requests as large as the limit", full * 100.0, "%", format!("iowhy snoop -d {name}"))
         .shown("passes after the first piece is back", pieces_ns as f64 / wholes_ns.max(1) as f64 * 100.0, "%", format!("iowhy snoop -d {name}"))
-        .shown("largest request (max_sectors_kb, or the chunk)", limit, "KiB", format!("cat /sys/block/{name}/queue/max_sectors_kb"))
+        .shown("largest request (max_sectors_kb, or the chunk)", limit, "KiB", format!("cat /sys/block/{name}/{setting}"))
         .fix(format!("`cat /sys/block/{name}/queue/max_hw_sectors_kb > /sys/block/{name}/queue/max_sectors_kb`; where a chunk is the limit (queue/chunk_sectors), requests that fit it"))
         .check("with a higher limit requests get larger and fewer; if not, the program sends small ones")
         .into())

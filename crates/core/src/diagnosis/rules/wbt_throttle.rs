@@ -42,17 +42,20 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let mut subject = waited.subject();
     subject.device = subject.device.or(held.map(|device| device.device.clone()));
     let device = facts.devices().iter().find(|it| Some(&it.device) == subject.device.as_ref());
-    let target = device.and_then(|it| facts.number(it, "queue/wbt_lat_usec")).unwrap_or(0.0);
+    let target = device.and_then(|it| facts.number(it, "queue/wbt_lat_usec")).filter(|it| *it > 0.0);
+    let said = target.map_or_else(String::new, |target| format!(": its target for reads is {}", words::time(target * 1e3)));
     let name = subject.device.clone().unwrap_or_else(|| "DEVICE".to_owned());
-    Ok(finding
-        .saying(format!(
-            "writeback throttling on {name} lets few writes in: its target for reads is {}",
-            words::time(target * 1e3),
-        ))
+    let setting = format!("cat /sys/block/{name}/queue/wbt_lat_usec");
+    let finding = finding
+        .saying(format!("writeback throttling on {name} lets few writes in{said}"))
         .about(subject)
         .sure(Confidence::Certain)
-        .shown("waits for writeback throttling", waited.class_ns as f64, "ns", "iowhy waits")
-        .shown("target for reads", target * 1e3, "ns", format!("cat /sys/block/{name}/queue/wbt_lat_usec"))
+        .shown("waits for writeback throttling", waited.class_ns as f64, "ns", "iowhy waits");
+    let finding = match target {
+        Some(target) => finding.shown("target for reads", target * 1e3, "ns", setting),
+        None => finding,
+    };
+    Ok(finding
         .fix(format!("a target that the device can keep: `echo 75000 > /sys/block/{name}/queue/wbt_lat_usec`, or 0 to switch it off, after which reads may wait behind writes; -1 is the default"))
         .check("with 0 the writes are as fast as the device; if not, something else holds them back")
         .into())
