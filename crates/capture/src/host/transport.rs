@@ -71,6 +71,9 @@ mod tests {
             assert_eq!(transport(path, None).as_deref(), Some(is), "{path}");
         }
         assert_eq!(transport("virtual/block/loop0", None), None);
-        assert_eq!(transport("pci0000:00/nvme/nvme0/nvme0n1", Some("tcp\n")).as_deref(), Some("tcp"));
+        assert_eq!(
+            transport("pci0000:00/nvme/nvme0/nvme0n1", Some("tcp\n")).as_deref(),
+            Some("tcp")
+        );
     }
 }

@@ -31,6 +31,8 @@ const OTHER: [Metric; 2] = [Metric::ProcessMajorFaults, Metric::DelayedByIo];
 #[derive(Debug, Default)]
 pub(super) struct Processes {
     known: FxHashMap<u32, Known>,
+    /// Those that ended at the look before and that their parents did not have yet: it had been read by then.
+    ended: Vec<Known>,
     looks: u64,
     /// The process that the next look begins with, of those that did nothing lately.
     cursor: u32,
@@ -63,15 +65,18 @@ impl Known {
         std::array::from_fn(|at| io[at].saturating_sub(self.inherited[at]))
     }
 
-    /// Takes out what an ended child had, if its numbers `io` hold it: they do not if nobody waited for it.
-    fn inherit(&mut self, io: &[u64; 7], child: &Known) {
+    /// Takes out what an ended child had, if its numbers `io` hold it, and says whether: they do not if
+    /// nobody waited for it.
+    fn inherit(&mut self, io: &[u64; 7], child: &Known) -> bool {
         let with = |numbers: &[u64; 7]| -> [u64; 7] {
             std::array::from_fn(|at| numbers[at].saturating_add(child.io[at]))
         };
         let known = with(&self.io);
-        if io.iter().zip(known).all(|(now, known)| *now >= known) {
+        let holds_it = io.iter().zip(known).all(|(now, known)| *now >= known);
+        if holds_it {
             (self.io, self.inherited) = (known, with(&self.inherited));
         }
+        holds_it
     }
 }
 
@@ -119,17 +124,20 @@ impl Processes {
         out.system(Metric::ProcessesUntold, untold as u64);
     }
 
-    /// Those that did I/O lately, then the others from where the last look ended.
+    /// Those that did I/O lately, what may have inherited, and those that were never read, the newest first;
+    /// then the others from where the last look ended.
     fn order(&mut self) -> (Vec<u32>, Vec<u32>) {
         let Ok(entries) = std::fs::read_dir("/proc") else { return Default::default() };
         let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
         let own = std::process::id();
-        let is_lately = |pid: &u32| {
-            let known = self.known.get(pid);
-            known.is_some_and(|known| known.changed > 0 && known.changed + LATELY > self.looks)
-        };
-        let (first, mut rest): (Vec<u32>, Vec<u32>) =
-            numbers.filter(|pid| *pid != own).partition(is_lately);
+        let is_lately = |known: &Known| known.changed > 0 && known.changed + LATELY > self.looks;
+        let is_parent = |pid: &u32| self.ended.iter().any(|child| child.parent == *pid);
+        let is_new = |pid: &u32| self.looked_ns.is_some() && !self.known.contains_key(pid);
+        let is_first =
+            |pid: &u32| self.known.get(pid).is_some_and(is_lately) || is_parent(pid) || is_new(pid);
+        let (mut first, mut rest): (Vec<u32>, Vec<u32>) =
+            numbers.filter(|pid| *pid != own).partition(is_first);
+        first.sort_unstable_by_key(|pid| (is_new(pid), std::cmp::Reverse(*pid)));
         rest.sort_unstable();
         let from = rest.partition_point(|pid| *pid <= self.cursor);
         rest.rotate_left(from);
@@ -218,14 +226,21 @@ impl Processes {
         let looks = self.looks;
         let gone: Vec<Known> =
             self.known.extract_if(|_, it| it.seen < looks).map(|it| it.1).collect();
-        for child in gone {
+        for child in &gone {
             out.forget(&IO, child.subject);
             out.forget(&OTHER, child.subject);
-            let parent = changed.iter().find(|it| it.pid == child.parent);
-            if let (Some(now), Some(parent)) = (parent, self.known.get_mut(&child.parent)) {
-                parent.inherit(&now.io, &child);
-            }
         }
+        for child in std::mem::take(&mut self.ended) {
+            self.hand_over(&child, changed);
+        }
+        self.ended = gone.into_iter().filter(|child| !self.hand_over(child, changed)).collect();
+    }
+
+    /// Takes what an ended child had out of its parent's numbers, and says whether they held it.
+    fn hand_over(&mut self, child: &Known, changed: &[Changed]) -> bool {
+        let now = changed.iter().find(|it| it.pid == child.parent);
+        let parent = self.known.get_mut(&child.parent);
+        now.zip(parent).is_some_and(|(now, parent)| parent.inherit(&now.io, child))
     }
 }
 
@@ -292,13 +307,26 @@ mod tests {
     #[test]
     fn what_a_child_was_told_to_have_done_is_not_its_parents() {
         let (mut parent, child) = (known([10; 7]), known([100; 7]));
-        parent.inherit(&[115; 7], &child);
+        assert!(parent.inherit(&[115; 7], &child));
         assert_eq!(parent.own(&[115; 7]), [15; 7]);
         // What had been told of it before stays as it was.
         assert_eq!(parent.own(&parent.io), [10; 7]);
         // Nobody waited for this one.
         parent.io = [115; 7];
-        parent.inherit(&[120; 7], &child);
+        assert!(!parent.inherit(&[120; 7], &child));
         assert_eq!(parent.own(&[120; 7]), [20; 7]);
+    }
+
+    #[test]
+    fn a_child_that_ends_while_others_are_read_is_handed_over_at_the_next_look() {
+        let mut processes = Processes::default();
+        processes.known.insert(1, known([10; 7]));
+        processes.ended.push(known([100; 7]));
+        // What its parent did by itself is not the child's.
+        let child = processes.ended[0];
+        assert!(!processes.hand_over(&child, &[Changed { pid: 1, io: [30; 7] }]));
+        assert!(processes.hand_over(&child, &[Changed { pid: 1, io: [115; 7] }]));
+        assert_eq!(processes.known[&1].own(&[115; 7]), [15; 7]);
+        assert!(!processes.hand_over(&child, &[]));
     }
 }

@@ -249,15 +249,18 @@ impl<'a> Facts<'a> {
     /// uses it, and nobody sold it by the request. `false` where that is not known.
     pub fn is_own_drive(&self, device: &DeviceSummary) -> bool {
         let below = device.below.iter().any(|name| self.is_attached(name));
-        self.summary.environment.is_virtual == Some(false) && (below || self.is_attached(&device.device))
+        self.summary.environment.is_virtual == Some(false)
+            && (below || self.is_attached(&device.device))
     }
 
     /// Whether it hangs on a controller of the machine itself.
     fn is_attached(&self, name: &str) -> bool {
-        let known = |name: &str| self.summary.environment.devices.iter().find(move |it| it.name == name);
+        let known =
+            |name: &str| self.summary.environment.devices.iter().find(move |it| it.name == name);
         let Some(device) = known(name) else { return false };
         let disk = device.partition_of.as_deref().and_then(known).unwrap_or(device);
-        let is_sold = disk.model.as_deref().is_some_and(|model| VOLUMES.iter().any(|it| model.contains(it)));
+        let is_sold =
+            disk.model.as_deref().is_some_and(|model| VOLUMES.iter().any(|it| model.contains(it)));
         disk.transport.as_deref().is_some_and(|it| ATTACHED.contains(&it)) && !is_sold
     }
 

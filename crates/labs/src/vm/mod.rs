@@ -40,8 +40,8 @@ pub use disk::{Disk, Limits};
 pub use guest::{Guest, Outcome, Running};
 pub use kernel::Kernel;
 
-use crate::error::Context;
 use crate::Result;
+use crate::error::Context;
 use rustix::fs::FlockOperation;
 use std::fs::File;
 use std::path::PathBuf;

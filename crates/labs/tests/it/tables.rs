@@ -137,8 +137,12 @@ fn who_only_counts() -> Result<()> {
     let copy = "setpriv --reuid=65534 --clear-groups dd if=/dev/zero of=/dev/null bs=64k";
     // Counters are read once a second, later where the machine is busy.
     let seconds = if is_guest() { 10 } else { 3 };
+    let numbers = stage.scratch.fresh("numbers");
     record.arg(format!(
-        "sleep 1.5; {copy} status=none & sleep {seconds}; kill $!; wait $!; sleep 1.5"
+        "sleep 1.5; {copy} status=none & sleep {seconds}; kill -STOP $!; sleep 0.1; \
+         cat /proc/$!/io >{}; kill -KILL $!; wait $!; sleep {}",
+        numbers.display(),
+        seconds / 2,
     ));
     let result = finish(record)?;
     assert!(result.status.success(), "{}", said(&result));
@@ -150,12 +154,15 @@ fn who_only_counts() -> Result<()> {
     let [row] = rows.as_slice() else { panic!("one row: {rows:?}") };
     assert!(recording.text(row.executable).ends_with("/dd"), "{row:?}");
     // The kernel adds what it had done to its parent's numbers, which waits for its end: there only what
-    // it did after the last look is left.
+    // it did after the last look is left, and all is told once.
     let read = |pid: u32, name: &str| {
-        recording.growth("io.rchar", |subject| subject == process_subject(pid, name))
+        recording.growth("io.rchar", |subject| subject == process_subject(pid, name)).unwrap_or(0.0)
     };
-    let (own, parents) = (read(row.pid, "dd"), read(row.parent_pid, "sh").unwrap_or(0.0));
-    assert!(own.is_some_and(|own| own > parents), "dd {own:?}, sh {parents}");
+    let (own, parents) = (read(row.pid, "dd"), read(row.parent_pid, "sh"));
+    let numbers = std::fs::read_to_string(&numbers).context(|| "read dd's numbers".to_owned())?;
+    let all: f64 = numbers.split_whitespace().nth(1).and_then(|it| it.parse().ok()).unwrap_or(0.0);
+    let near = (own + parents - all).abs() <= 0.01 * all;
+    assert!(own > 0.0 && near, "dd {own}, sh {parents}, {all} in all");
     let mut proc = iowhy(["proc", "--json"])?;
     proc.arg(&output);
     let proc: serde_json::Value = serde_json::from_str(&command::output_of(proc)?)

@@ -173,6 +173,8 @@ fn facts(device: &DeviceSummary, style: &Style) -> String {
     if let Some(file) = &device.backing_file {
         facts.push(format!("in {}", escape(file, style)));
     }
+    facts
+        .extend(device.transport.as_deref().map(|transport| escape(transport, style).into_owned()));
     let model = device.model.as_deref().map(str::trim).filter(|model| !model.is_empty());
     facts.extend(model.map(|model| escape(model, style).into_owned()));
     facts.extend(device.size_bytes.map(|size| human::bytes(size as f64)));

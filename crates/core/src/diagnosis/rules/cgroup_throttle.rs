@@ -16,7 +16,7 @@ rule!(
     "A limit on a cgroup (io.max, or blkio.throttle.* of version 1) makes the kernel keep a piece of \
      I/O (a bio) until the cgroup may send more. It is not queued yet, so iostat, blktrace and the \
      device see short requests and an idle disk, while the program waits many times longer. A kernel \
-     worker (blk_throtl_dispatch_work_fn) queues it when its time has come, which is how iowhy knows. \
+     worker (blk_throtl_dispatch_work_fn) queues it when its time has come, which tells it apart. \
      io.latency holds back the neighbours of a cgroup that misses its target: their waits tell.",
     "Waits of the same program without the worker in between, or the same waits after the limit was \
      raised.",

@@ -176,13 +176,12 @@ fn held_in<'a>(facts: &Facts<'a>, members: &[&'a Series]) -> Option<Held<'a>> {
 }
 
 impl Held<'_> {
-    /// What shows the cgroup's count: below the hierarchy of its version, or where that is to be asked.
-    fn count(&self, facts: &Facts<'_>, pid: &str) -> String {
-        let Some(path) = self.cgroup else { return format!("cat /proc/{pid}/cgroup") };
+    /// Where its cgroup is below /sys/fs/cgroup, as a shell's word: version 1 has a hierarchy for CPUs.
+    fn folder(&self, facts: &Facts<'_>) -> Option<String> {
+        let path = self.cgroup?;
         let mut known = facts.summary().environment.cgroups.iter().filter(|it| it.path == path);
         let is_v1 = known.any(|it| it.settings_start.contains_key("cpu.cfs_quota_us"));
-        let hierarchy = if is_v1 { "/cpu" } else { "" };
-        format!("cat {}", shell_word(&format!("/sys/fs/cgroup{hierarchy}{path}/cpu.stat")))
+        Some(shell_word(&format!("{}{path}", if is_v1 { "/cpu" } else { "" })).into_owned())
     }
 
     fn finding(&self, facts: &Facts<'_>) -> Finding {
@@ -197,7 +196,10 @@ impl Held<'_> {
         );
         of_lost(facts, lost_ns, whole_ns - waited.time_ns, sentence)
             .about(subject)
-            .shown("held back by the limit, on all CPUs", limited_ns as f64, "ns", self.count(facts, &pid))
+            .shown("held back by the limit, on all CPUs", limited_ns as f64, "ns", match self.folder(facts) {
+                Some(name) => format!("cat /sys/fs/cgroup{name}/cpu.stat"),
+                None => format!("cat /proc/{pid}/cgroup"),
+            })
             .shown("of the time that it waits or is held back", its * 100.0, "%", "iowhy waits")
             .shown("its waits", waited.waits as f64 / facts.seconds(), "1/s", "iowhy waits")
             .fix("a higher limit: cpu.max of its cgroup (version 1: cpu.cfs_quota_us, Kubernetes: limits.cpu), or less that computes within it")

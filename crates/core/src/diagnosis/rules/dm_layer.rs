@@ -36,12 +36,12 @@ fn judge(facts: &Facts<'_>) -> Judged {
         return Ok(Verdict::Clear);
     };
     let name = &upper.device;
-    let below = upper.below.join(", ");
-    let lower = &gap.lower;
-    let carries = |functions: &[&str]| [name, lower].iter().any(|it| !facts.paths_on(it, functions).is_empty());
+    let lowers = upper.below.join(", ");
+    let below = &gap.lower;
+    let carries = |functions: &[&str]| [name, below].iter().any(|it| !facts.paths_on(it, functions).is_empty());
     let target = TARGETS.iter().find(|(_, functions)| carries(functions)).map(|(name, _)| *name);
     let sentence = format!(
-        "{} on {name} takes {} of its requests' time; {below} below it takes the rest",
+        "{} on {name} takes {} of its requests' time; {lowers} below it takes the rest",
         target.unwrap_or("the device mapper"),
         words::percent(gap.share),
     );
@@ -50,9 +50,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .about(facts::subject_of(name, facts.top_process(upper, |_| true)))
         .sure(if target.is_some() { Confidence::Certain } else { Confidence::Likely })
         .shown("mean time on the upper device", gap.upper_ns, "ns", format!("iowhy stages -d {name}"))
-        .shown("mean time below it", gap.lower_ns, "ns", format!("iowhy stages -d {lower}"))
+        .shown("mean time below it", gap.lower_ns, "ns", format!("iowhy stages -d {below}"))
         .fix("of its target (`dmsetup table`): dm-crypt: `cryptsetup refresh --perf-no_read_workqueue --perf-no_write_workqueue NAME`, a CPU with AES; snapshots: remove those that nobody needs, larger chunks; thin: pre-allocate; dm-delay: remove it")
-        .check(format!("`iowhy probe {name}`, and the same of {lower} (they only read): if both are as slow, reads do not wait for the layer"))
+        .check(format!("`iowhy probe {name}`, and the same of {below} (they only read): if both are as slow, reads do not wait for the layer"))
         .into())
 }
 

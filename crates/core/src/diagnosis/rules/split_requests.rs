@@ -9,6 +9,8 @@ const SMALL_KB: f64 = 128.0;
 const PIECES: f64 = 0.4;
 /// The share of the requests that have exactly the size of the limit.
 const FULL: f64 = 0.4;
+/// What no request may cross, in sectors.
+const CHUNK: &str = "queue/chunk_sectors";
 
 rule!(
     "split-requests",
@@ -30,7 +32,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
             let set = facts.number(device, setting).filter(|it| *it > 0.0);
             set.map(|it| (it / by, setting))
         };
-        let limits = [of("queue/chunk_sectors", 2.0), of("queue/max_sectors_kb", 1.0)];
+        let limits = [of(CHUNK, 2.0), of("queue/max_sectors_kb", 1.0)];
         limits.into_iter().flatten().min_by(|one, other| one.0.total_cmp(&other.0))
     };
     let shares = |device: &DeviceSummary| {
@@ -66,7 +68,10 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("requests that are the next piece", pieces * 100.0, "%", format!("iowhy snoop -d {name}"))
         .shown("requests as large as the limit", full * 100.0, "%", format!("iowhy snoop -d {name}"))
         .shown("passes after the first piece is back", pieces_ns as f64 / wholes_ns.max(1) as f64 * 100.0, "%", format!("iowhy snoop -d {name}"))
-        .shown("largest request (max_sectors_kb, or the chunk)", limit, "KiB", format!("cat /sys/block/{name}/{setting}"))
+        .shown("largest request (max_sectors_kb, or the chunk)", limit, "KiB", match setting {
+            CHUNK => format!("cat /sys/block/{name}/queue/chunk_sectors"),
+            _ => format!("cat /sys/block/{name}/queue/max_sectors_kb"),
+        })
         .fix(format!("`cat /sys/block/{name}/queue/max_hw_sectors_kb > /sys/block/{name}/queue/max_sectors_kb`; where a chunk is the limit (queue/chunk_sectors), requests that fit it"))
         .check("with a higher limit requests get larger and fewer; if not, the program sends small ones")
         .into())

@@ -45,14 +45,13 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let target = device.and_then(|it| facts.number(it, "queue/wbt_lat_usec")).filter(|it| *it > 0.0);
     let said = target.map_or_else(String::new, |target| format!(": its target for reads is {}", words::time(target * 1e3)));
     let name = subject.device.clone().unwrap_or_else(|| "DEVICE".to_owned());
-    let setting = format!("cat /sys/block/{name}/queue/wbt_lat_usec");
     let finding = finding
         .saying(format!("writeback throttling on {name} lets few writes in{said}"))
         .about(subject)
         .sure(Confidence::Certain)
         .shown("waits for writeback throttling", waited.class_ns as f64, "ns", "iowhy waits");
     let finding = match target {
-        Some(target) => finding.shown("target for reads", target * 1e3, "ns", setting),
+        Some(target) => finding.shown("target for reads", target * 1e3, "ns", format!("cat /sys/block/{name}/queue/wbt_lat_usec")),
         None => finding,
     };
     Ok(finding

@@ -3,9 +3,8 @@
 use super::*;
 use crate::Error;
 use crate::error::Context;
-use std::net::TcpStream;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The labs. What iostat must show is what its document begins with.
 pub const LABS: &[Lab] = &[
@@ -50,7 +49,7 @@ fn word_counter(stage: &mut Stage, removes: bool) -> Result<()> {
     );
     need_flask()?;
     stage.python(&program, &[disk.path()])?;
-    wait_until_served(port)?;
+    wait_until("the web application listens", || is_served(port))?;
     let ask = format!(
         "import urllib.request,time\nwhile True:\n try: urllib.request.urlopen('http://127.0.0.1:{port}/popularity/word').read()\n except OSError: time.sleep(0.2)\n"
     );
@@ -67,18 +66,6 @@ fn need_flask() -> Result<()> {
     crate::command::output_of(crate::labs::stage::python("import flask", &[])?)
         .map(drop)
         .map_err(|_not_there| Error::missing("Flask in its python3", hint))
-}
-
-/// Waits until somebody listens on a port of this machine: what a program imports may have to be read first.
-fn wait_until_served(port: u64) -> Result<()> {
-    let end = Instant::now() + Duration::from_secs(60);
-    while TcpStream::connect(("127.0.0.1", port as u16)).is_err() {
-        if Instant::now() > end {
-            return Err(Error::failed("wait for the web application", "it does not listen"));
-        }
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    Ok(())
 }
 
 /// A monitor of disk usage.

@@ -2,9 +2,11 @@
 
 use super::Lab;
 use super::stage::Stage;
-use crate::Result;
 use crate::devices::{Backing, BlockDevice, Cgroup, Kind, Limit};
 use crate::fio::{self, Access, Engine, Job};
+use crate::{Error, Result};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
 
 pub mod blind;
 pub mod caching;
@@ -14,10 +16,12 @@ pub mod guests;
 pub mod journals;
 pub mod limits;
 pub mod pairs;
+pub mod quest_db;
 
 /// Every scenario.
 pub const ALL: &[&[Lab]] = &[
     cases::LABS,
+    quest_db::LABS,
     limits::LABS,
     caching::LABS,
     journals::LABS,
@@ -35,4 +39,24 @@ const MIB: u64 = 1 << 20;
 fn script(program: &str, folder: &std::path::Path) -> Result<()> {
     let program = std::ffi::OsStr::new(program);
     crate::command::run("python3", ["-c".as_ref(), program, folder.as_os_str()]).map(drop)
+}
+
+/// How long a program of a lab may take to be ready: what it needs may have to be read first.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Waits until it is so.
+fn wait_until(what: &str, is_so: impl Fn() -> bool) -> Result<()> {
+    let end = Instant::now() + PATIENCE;
+    while !is_so() {
+        if Instant::now() > end {
+            return Err(Error::failed(format!("wait until {what}"), "it took too long"));
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    Ok(())
+}
+
+/// Whether somebody listens on a port of this machine.
+fn is_served(port: u64) -> bool {
+    TcpStream::connect(("127.0.0.1", port as u16)).is_ok()
 }
