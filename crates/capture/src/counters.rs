@@ -107,7 +107,7 @@ pub(crate) const SKIPPED: &[(Group, &str, &str, bool)] = &[
     (Group::Writeback, "programs_dirty", "pages made dirty", false),
     (Group::Events, "programs_events", "block events", false),
     (Group::Wait, "programs_waits", "sleeps and wake-ups", false),
-    (Group::File, "programs_calls", "calls on files", false),
+    (Group::File, "programs_calls", "calls of any kind, iowhy's own too,", false),
     (Group::PageCache, "programs_pages", "pages of the cache", false),
 ];
 

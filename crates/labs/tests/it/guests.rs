@@ -175,7 +175,7 @@ fn blktrace_beside() -> Result<()> {
     let (ours, theirs) = (events(&[&recording])?, events(&[&folder.join("trace")])?);
     assert_eq!(theirs.len() as u64, READS, "{}", said(&result));
     // What a kernel kept from iowhy's programs is counted.
-    let kept = Recording::open(&recording)?.lost_at("programs");
+    let kept = Recording::open(&recording)?.lost_at("programs_events");
     let missing = |(sector, theirs): (&u64, &Vec<String>)| {
         let ours = ours.get(sector).map_or(&[][..], Vec::as_slice);
         let is_missing = |it: &&String| !ours.contains(it);
