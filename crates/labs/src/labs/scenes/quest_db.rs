@@ -46,8 +46,8 @@ fn ingest(stage: &mut Stage, version: &str) -> Result<()> {
     Ok(())
 }
 
-/// The database, with what it takes for a column outside the page cache as small as the report's remedy had it
-/// before, and nothing but the port for rows.
+/// The database, with little memory of its own for each column (the report's first remedy), so that what it
+/// reads is the page cache's doing, and with no other port than that for rows.
 fn server(jar: &Path, root: &Path, port: u64) -> Result<Command> {
     let settings = format!(
         "line.tcp.net.bind.to=127.0.0.1:{port}\nshared.worker.count=2\n\
