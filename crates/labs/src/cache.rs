@@ -28,8 +28,9 @@ pub fn jar(group: &str, name: &str, version: &str) -> Result<PathBuf> {
     let folder = folder("maven")?;
     let jar = folder.join(format!("{name}-{version}.jar"));
     if !jar.exists() {
-        // Whole or not at all, also where it is broken off.
-        let new = folder.join("new");
+        // Whole or not at all, also where it was broken off before.
+        let new = folder.join(format!("new-{}", std::process::id()));
+        let _was_not_there = fs::remove_dir_all(&new);
         let mut maven = Command::new(command::find("mvn")?);
         maven.args(["--quiet", "--batch-mode", COPY]);
         maven.arg(format!("-Dartifact={group}:{name}:{version}"));
@@ -37,6 +38,7 @@ pub fn jar(group: &str, name: &str, version: &str) -> Result<PathBuf> {
         command::output_of(maven)?;
         let copied = new.join(jar.file_name().unwrap_or_default());
         fs::rename(&copied, &jar).context(|| format!("keep {}", copied.display()))?;
+        let _is_empty = fs::remove_dir(&new);
     }
     Ok(jar)
 }

@@ -1,4 +1,4 @@
-//! How a disk is attached, from where sysfs hangs it: what lsblk calls TRAN.
+//! How a disk is attached, from where sysfs hangs it: much like what lsblk calls TRAN.
 //!
 //! What does not belong here: the disk's settings.
 

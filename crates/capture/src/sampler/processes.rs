@@ -7,14 +7,18 @@ use crate::host::process::Stat;
 use crate::host::{own, read_text, system};
 use iowhy_core::model::metric::process_subject;
 use iowhy_core::model::{Metric, Name};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
-/// CPU time for one look at processes: 1 % of a CPU, if there is one every second.
+/// CPU time for one look at processes: 1 % of a CPU, if there is one every second; twice that where many did
+/// I/O lately or are new.
 const BUDGET_NS: u64 = 10_000_000;
 /// Processes that get rows at one look: those that moved most.
 const MOST_TOLD: usize = 50;
 /// For how many looks a process that did I/O is looked at before others.
 const LATELY: u64 = 8;
+/// How often an heir is read that does not have what its child had: at the first it may have been read before
+/// the child ended.
+const CHANCES: u32 = 2;
 
 /// Lines of /proc/PID/io, in its order.
 const IO: [Metric; 7] = [
@@ -31,8 +35,10 @@ const OTHER: [Metric; 2] = [Metric::ProcessMajorFaults, Metric::DelayedByIo];
 #[derive(Debug, Default)]
 pub(super) struct Processes {
     known: FxHashMap<u32, Known>,
-    /// Those that ended at the look before and that their parents did not have yet: it had been read by then.
-    ended: Vec<Known>,
+    /// Those that have ended and that nobody inherited yet.
+    ended: Vec<Ended>,
+    /// Every process that was there at the last look.
+    listed: FxHashSet<u32>,
     looks: u64,
     /// The process that the next look begins with, of those that did nothing lately.
     cursor: u32,
@@ -55,8 +61,20 @@ struct Known {
     /// The look at which its counters had changed last.
     changed: u64,
     seen: u64,
+    /// The look at which its counters were read last.
+    read: u64,
     /// Whether it got rows.
     told: bool,
+}
+
+/// A process that has ended.
+#[derive(Debug)]
+struct Ended {
+    known: Known,
+    /// Whoever lives of its parent, that one's parent, and so on.
+    heir: u32,
+    /// How often the heir was read since without having it.
+    refused: u32,
 }
 
 impl Known {
@@ -124,23 +142,27 @@ impl Processes {
         out.system(Metric::ProcessesUntold, untold as u64);
     }
 
-    /// Those that did I/O lately, what may have inherited, and those that were never read, the newest first;
-    /// then the others from where the last look ended.
+    /// Those that did I/O lately and that may have inherited, parents mostly before their children; then those
+    /// that are new, the newest first; then, apart, the others from where the last look ended.
     fn order(&mut self) -> (Vec<u32>, Vec<u32>) {
         let Ok(entries) = std::fs::read_dir("/proc") else { return Default::default() };
         let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
         let own = std::process::id();
+        let all: FxHashSet<u32> = numbers.filter(|pid| *pid != own).collect();
+        let heirs: FxHashSet<u32> = self.ended.iter().map(|it| it.heir).collect();
         let is_lately = |known: &Known| known.changed > 0 && known.changed + LATELY > self.looks;
-        let is_parent = |pid: &u32| self.ended.iter().any(|child| child.parent == *pid);
-        let is_new = |pid: &u32| self.looked_ns.is_some() && !self.known.contains_key(pid);
-        let is_first =
-            |pid: &u32| self.known.get(pid).is_some_and(is_lately) || is_parent(pid) || is_new(pid);
-        let (mut first, mut rest): (Vec<u32>, Vec<u32>) =
-            numbers.filter(|pid| *pid != own).partition(is_first);
-        first.sort_unstable_by_key(|pid| (is_new(pid), std::cmp::Reverse(*pid)));
+        let is_active =
+            |pid: &u32| self.known.get(pid).is_some_and(is_lately) || heirs.contains(pid);
+        let is_new = |pid: &u32| self.looked_ns.is_some() && !self.listed.contains(pid);
+        let (mut first, others): (Vec<u32>, Vec<u32>) = all.iter().partition(|pid| is_active(pid));
+        let (mut new, mut rest): (Vec<u32>, Vec<u32>) = others.iter().partition(|pid| is_new(pid));
+        first.sort_unstable();
+        new.sort_unstable_by_key(|pid| std::cmp::Reverse(*pid));
+        first.append(&mut new);
         rest.sort_unstable();
         let from = rest.partition_point(|pid| *pid <= self.cursor);
         rest.rotate_left(from);
+        self.listed = all;
         (first, rest)
     }
 
@@ -152,7 +174,7 @@ impl Processes {
             self.known.insert(pid, known);
         }
         let known = self.known.get_mut(&pid)?;
-        known.seen = self.looks;
+        (known.seen, known.read) = (self.looks, self.looks);
         if known.io == io {
             put(out, known.subject, &known.own(&io), None);
             return None;
@@ -182,6 +204,7 @@ impl Processes {
             began_ns,
             changed: 0,
             seen: self.looks,
+            read: self.looks,
             told: false,
         })
     }
@@ -224,24 +247,40 @@ impl Processes {
     /// Lets go of those that have ended, whose parents have their numbers now.
     fn forget(&mut self, changed: &[Changed], out: &mut Out<'_>) {
         let looks = self.looks;
-        let gone: Vec<Known> =
-            self.known.extract_if(|_, it| it.seen < looks).map(|it| it.1).collect();
-        for child in &gone {
+        let gone: FxHashMap<u32, Known> = self.known.extract_if(|_, it| it.seen < looks).collect();
+        for child in gone.values() {
             out.forget(&IO, child.subject);
             out.forget(&OTHER, child.subject);
         }
-        for child in std::mem::take(&mut self.ended) {
-            self.hand_over(&child, changed);
-        }
-        self.ended = gone.into_iter().filter(|child| !self.hand_over(child, changed)).collect();
+        self.hand_over(&gone, changed);
     }
 
-    /// Takes what an ended child had out of its parent's numbers, and says whether they held it.
-    fn hand_over(&mut self, child: &Known, changed: &[Changed]) -> bool {
-        let now = changed.iter().find(|it| it.pid == child.parent);
-        let parent = self.known.get_mut(&child.parent);
-        now.zip(parent).is_some_and(|(now, parent)| parent.inherit(&now.io, child))
+    /// Takes what ended processes had out of the numbers of their heirs, once those hold it.
+    fn hand_over(&mut self, gone: &FxHashMap<u32, Known>, changed: &[Changed]) {
+        let changed: FxHashMap<u32, [u64; 7]> = changed.iter().map(|it| (it.pid, it.io)).collect();
+        let new = gone.values().map(|it| Ended { known: *it, heir: it.parent, refused: 0 });
+        let ended: Vec<Ended> = std::mem::take(&mut self.ended).into_iter().chain(new).collect();
+        for mut child in ended {
+            child.heir = heir_of(child.heir, gone);
+            let Some(heir) = self.known.get_mut(&child.heir) else { continue };
+            let inherits =
+                changed.get(&child.heir).is_some_and(|now| heir.inherit(now, &child.known));
+            child.refused += u32::from(heir.read == self.looks);
+            if !inherits && child.refused < CHANCES {
+                self.ended.push(child);
+            }
+        }
     }
+}
+
+/// Who lives of a process, its parent, and so on.
+fn heir_of(mut pid: u32, gone: &FxHashMap<u32, Known>) -> u32 {
+    // Numbers that are used again could make a circle.
+    for _ in 0..gone.len() {
+        let Some(known) = gone.get(&pid) else { break };
+        pid = known.parent;
+    }
+    pid
 }
 
 fn put(out: &mut Out<'_>, subject: Name, io: &[u64; 7], others: Option<&[u64; 2]>) {
@@ -300,6 +339,7 @@ mod tests {
             began_ns: None,
             changed: 0,
             seen: 0,
+            read: 0,
             told: true,
         }
     }
@@ -317,16 +357,55 @@ mod tests {
         assert_eq!(parent.own(&[120; 7]), [20; 7]);
     }
 
-    #[test]
-    fn a_child_that_ends_while_others_are_read_is_handed_over_at_the_next_look() {
+    /// A process that waits for nobody yet, and what its numbers are at the next look.
+    fn of_parent(parent: u32, io: u64) -> Known {
+        Known { parent, ..known([io; 7]) }
+    }
+
+    /// What is told as process 1's own after each look at which it has these numbers, and what ended before the
+    /// first of them.
+    fn own_after(gone: &[(u32, Known)], looks: &[u64]) -> Vec<u64> {
         let mut processes = Processes::default();
         processes.known.insert(1, known([10; 7]));
-        processes.ended.push(known([100; 7]));
-        // What its parent did by itself is not the child's.
-        let child = processes.ended[0];
-        assert!(!processes.hand_over(&child, &[Changed { pid: 1, io: [30; 7] }]));
-        assert!(processes.hand_over(&child, &[Changed { pid: 1, io: [115; 7] }]));
-        assert_eq!(processes.known[&1].own(&[115; 7]), [15; 7]);
-        assert!(!processes.hand_over(&child, &[]));
+        let mut gone: FxHashMap<u32, Known> = gone.iter().copied().collect();
+        let told = looks.iter().map(|now| {
+            let io = [*now; 7];
+            processes.looks += 1;
+            processes.known.get_mut(&1).unwrap().read = processes.looks;
+            processes.hand_over(&std::mem::take(&mut gone), &[Changed { pid: 1, io }]);
+            let parent = processes.known.get_mut(&1).unwrap();
+            parent.io = io;
+            parent.own(&io)[0]
+        });
+        told.collect()
+    }
+
+    #[test]
+    fn a_child_that_ends_after_its_parent_was_read_is_handed_over_at_the_next_look() {
+        assert_eq!(own_after(&[(7, of_parent(1, 100))], &[12, 115]), [12, 15]);
+        // Nobody waited for it.
+        assert_eq!(own_after(&[(7, of_parent(1, 100))], &[12, 14, 200]), [12, 14, 200]);
+    }
+
+    #[test]
+    fn who_ends_with_its_parent_is_its_parents_parents() {
+        let (shell, tar) = ((7, of_parent(1, 5)), (8, of_parent(7, 100)));
+        assert_eq!(own_after(&[shell, tar], &[120]), [15]);
+        // Numbers that are used again.
+        let circle = [(7, of_parent(8, 5)), (8, of_parent(7, 5))];
+        assert_eq!(own_after(&circle, &[30]), [30]);
+    }
+
+    #[test]
+    fn a_parent_that_was_not_read_may_still_inherit() {
+        let mut processes = Processes::default();
+        processes.known.insert(1, known([10; 7]));
+        let none = FxHashMap::default();
+        let gone: FxHashMap<u32, Known> = [(7, of_parent(1, 100))].into_iter().collect();
+        for look in 1..10 {
+            processes.looks = look;
+            processes.hand_over(if look == 1 { &gone } else { &none }, &[]);
+        }
+        assert_eq!(processes.ended.len(), 1);
     }
 }

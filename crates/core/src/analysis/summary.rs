@@ -115,7 +115,7 @@ pub struct DeviceSummary {
     pub minor: u32,
     /// The vendor's model name, where there is one.
     pub model: Option<String>,
-    /// How it is attached, as lsblk's TRAN: pcie, sata, virtio …
+    /// How it is attached, much like lsblk's TRAN: pcie, sata, virtio …
     pub transport: Option<String>,
     /// Size in bytes; `None` where not known.
     pub size_bytes: Option<u64>,

@@ -24,9 +24,12 @@ const MOSTLY_LOST: f64 = 0.5;
 
 /// Transports of drives that are built in; the others are somebody's network or hypervisor.
 const ATTACHED: &[&str] = &["pcie", "sata", "sas", "usb", "mmc", "pci"];
-/// Models of volumes on a network that a card shows as a drive, also where nothing is virtual: what EBS and
-/// Google's disks call themselves in `nvme list`.
-const VOLUMES: &[&str] = &["Amazon Elastic Block Store", "nvme_card"];
+/// Models of volumes on a network that a card shows as a drive, also where nothing is virtual: what those of
+/// Amazon, Google and Alibaba call themselves in `nvme list`.
+const VOLUMES: &[&str] =
+    &["Amazon Elastic Block Store", "nvme_card", "Alibaba Cloud Elastic Block Storage"];
+/// How deep devices stand on each other at most.
+const LAYERS: usize = 8;
 
 /// What rules ask.
 #[derive(Debug)]
@@ -245,22 +248,25 @@ impl<'a> Facts<'a> {
         self.setting(device, name)?.trim().parse().ok()
     }
 
-    /// Whether the device is, or stands on, a drive that is built into a machine of one's own: nobody else
-    /// uses it, and nobody sold it by the request. `false` where that is not known.
+    /// Whether the device is a drive that is built into a machine of one's own, or stands on such drives only:
+    /// as far as it tells, nobody else uses it, and nobody sold it by the request. `false` where that is not
+    /// known.
     pub fn is_own_drive(&self, device: &DeviceSummary) -> bool {
-        let below = device.below.iter().any(|name| self.is_attached(name));
-        self.summary.environment.is_virtual == Some(false)
-            && (below || self.is_attached(&device.device))
+        let is_physical = self.summary.environment.is_virtual == Some(false);
+        is_physical && self.is_built_in(&device.device, LAYERS)
     }
 
-    /// Whether it hangs on a controller of the machine itself.
-    fn is_attached(&self, name: &str) -> bool {
-        let known =
-            |name: &str| self.summary.environment.devices.iter().find(move |it| it.name == name);
+    fn is_built_in(&self, name: &str, layers: usize) -> bool {
+        let devices = &self.summary.environment.devices;
+        let known = |name: &str| devices.iter().find(move |it| it.name == name);
         let Some(device) = known(name) else { return false };
         let disk = device.partition_of.as_deref().and_then(known).unwrap_or(device);
-        let is_sold =
-            disk.model.as_deref().is_some_and(|model| VOLUMES.iter().any(|it| model.contains(it)));
+        if !disk.below.is_empty() {
+            let is_own = |below: &String| self.is_built_in(below, layers - 1);
+            return layers > 0 && disk.below.iter().all(is_own);
+        }
+        let model = disk.model.as_deref().unwrap_or_default();
+        let is_sold = VOLUMES.iter().any(|it| model.contains(it));
         disk.transport.as_deref().is_some_and(|it| ATTACHED.contains(&it)) && !is_sold
     }
 

@@ -29,6 +29,7 @@ mod tests;
 pub(crate) mod words;
 
 use crate::analysis::Summary;
+use crate::command::shell_word;
 use facts::{Facts, OverTime};
 use rule::Verdict;
 use serde::Serialize;
@@ -71,6 +72,12 @@ pub fn diagnose(summary: &Summary) -> Diagnosis {
     let judged_filter = summary.environment.filter.clone();
     if summary.environment.hides_others() {
         return of_a_part(judged_filter);
+    }
+    if let Some(name) = strange_device(summary) {
+        return of_nobody(
+            format!("{name:?} is no name of a device that Linux gives"),
+            judged_filter,
+        );
     }
     let facts = Facts::new(summary);
     let mut diagnosis = Diagnosis {
@@ -119,13 +126,30 @@ fn unseen(summary: &Summary) -> Option<String> {
 /// What can be said where requests and waits of others are not in the data: rates, shares and who else
 /// used a device would be wrong.
 fn of_a_part(filter: String) -> Diagnosis {
-    let reason = format!("only what {filter} keeps is in the data");
-    let not_judged = |rule: &Rule| NotJudged { cause: rule.cause, reason: reason.clone() };
     Diagnosis {
-        not_judged: rules::ALL.iter().map(not_judged).collect(),
         unjudged: Some(format!(
             "Only what {filter} keeps is in the data: without the rest no cause can be judged."
         )),
+        ..of_nobody(format!("only what {filter} keeps is in the data"), filter)
+    }
+}
+
+/// The name of a device that a shell would not take for one word. Findings name devices in commands as they
+/// are: a recording that somebody made up must not put a command of its own there.
+fn strange_device(summary: &Summary) -> Option<&str> {
+    let known = summary.environment.devices.iter().map(|it| it.name.as_str());
+    let seen = summary.devices.iter().map(|it| it.device.as_str());
+    let waited_for = summary.patterns.waits.iter().filter_map(|it| it.device.as_deref());
+    let is_strange = |name: &&str| !name.is_empty() && shell_word(name) != *name;
+    known.chain(seen).chain(waited_for).find(is_strange)
+}
+
+/// Nothing is judged, for that reason.
+fn of_nobody(reason: String, filter: String) -> Diagnosis {
+    let not_judged = |rule: &Rule| NotJudged { cause: rule.cause, reason: reason.clone() };
+    Diagnosis {
+        not_judged: rules::ALL.iter().map(not_judged).collect(),
+        unjudged: Some(format!("No cause can be judged: {reason}.")),
         judged_filter: filter,
         ..Diagnosis::default()
     }

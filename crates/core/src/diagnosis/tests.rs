@@ -215,3 +215,15 @@ fn what_stops_one_program_is_no_less_beside_many_that_wait_elsewhere() {
     assert_eq!(beside_others(3 * S, 6 * S), Severity::Info);
     assert_eq!(beside_others(2 * S, 0), Severity::Info);
 }
+
+#[test]
+fn a_name_that_no_kernel_gives_comes_into_no_command() {
+    let mut script = Script::new(10);
+    for at in 0..200_i64 {
+        let read = script.read("sda$(reboot)", 4096).by(7, "db").at(at * 40_000_000);
+        read.direct(0, 0, 900_000_000).add();
+    }
+    let diagnosis = judged(&script);
+    assert!(diagnosis.findings.is_empty() && diagnosis.red_herrings.is_empty());
+    assert!(diagnosis.unjudged.is_some_and(|it| it.contains("sda$(reboot)")));
+}

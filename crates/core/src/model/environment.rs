@@ -165,8 +165,8 @@ object! {
         pub bytes: u64,
         /// The vendor's model name, where there is one.
         pub model: Option<String>,
-        /// How it is attached, as lsblk's TRAN: pcie, sata, sas, usb, mmc, virtio, xen, fc, iscsi, tcp, rdma …;
-        /// pci where a controller is all that is known.
+        /// How it is attached, much like lsblk's TRAN: sata, sas, usb, mmc, virtio, xen, hyperv, fc, iscsi; of NVMe
+        /// its transport (pcie, tcp, rdma …); pci where a controller is all that is known.
         pub transport: Option<String>,
         /// Whether it has no request queue (zram, device mapper): only bios are seen.
         pub bio_based: bool,

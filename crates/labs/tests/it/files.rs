@@ -126,7 +126,11 @@ fn expect_calls(recording: &Recording, what: &str, found: u64, expected: u64) {
     let all = recording.shortcomings();
     let told: u64 = recording.files.iter().map(|row| calls(&row.counts())).sum();
     assert!(lost <= told.max(100), "{lost} calls skipped beside {told}, {what}\n{all}");
-    assert!(found <= expected && found + lost >= expected, "{found} {what} of {expected}\n{all}");
+    let most = found * 2 >= expected;
+    assert!(
+        most && found <= expected && found + lost >= expected,
+        "{found} {what} of {expected}\n{all}"
+    );
 }
 
 fn calls(counts: &Counts) -> u64 {

@@ -79,7 +79,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .sure(if seen { Confidence::Certain } else { Confidence::Likely })
         .shown("writes of inodes and journal", time_ns as f64, "ns", format!("iowhy -d {name}"))
         .shown("reads of programs", reads as f64 / facts.seconds(), "1/s", "iowhy files")
-        .fix(format!("`mount -o remount,relatime {}` (or noatime, where nobody asks for these times), and the same in /etc/fstab", shell_word(point)))
+        .fix(format!("relatime instead of strictatime in /etc/fstab (or noatime, where nobody asks for these times), and now `mount -o remount,nostrictatime,relatime {}`", shell_word(point)))
         .check("with noatime the writes end; if not, somebody changes files")
         .into())
 }

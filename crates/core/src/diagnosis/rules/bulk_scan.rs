@@ -57,17 +57,17 @@ fn judge(facts: &Facts<'_>) -> Judged {
         words::who(&subject),
         words::bytes(read as f64 / facts.seconds()),
     );
-    let (flags, pid) = (words::flags(&subject), words::pid(&subject));
+    let flags = words::flags(&subject);
     Ok(Finding::of_blocked(facts, behind_ns, sentence)
         .about(subject)
         .shown("read by it", read as f64 / facts.seconds(), "bytes/s", format!("iowhy files{flags}"))
         .shown("of all time of the device", share * 100.0, "%", format!("iowhy -d {name}"))
         .shown("others wait for the device", others.time_ns as f64, "ns", "iowhy blame")
-        .fix(format!(
-            "run it at another time, or limit it (io.max of its cgroup; `ionice -c3 -p {pid}` with bfq, or mq-deadline from \
-             Linux 5.14 on; rsync --bwlimit); let it drop what it read (POSIX_FADV_DONTNEED)"
-        ))
-        .check(format!("where it may stand still, stop it for ten seconds (`kill -STOP {pid}`, then `kill -CONT {pid}`): if the others stay slow, it was not the scan"))
+        .fix(
+            "run it at another time, or limit it (io.max of its cgroup; begin it with `ionice -c3` where the scheduler is \
+             bfq, or mq-deadline from Linux 5.14 on; rsync --bwlimit); let it drop what it read (POSIX_FADV_DONTNEED)"
+        )
+        .check("where it may stand still, stop all of it for ten seconds (`kill -STOP PID`, then `kill -CONT PID`, of each that `ps` shows now): if the others stay slow, it was not the scan")
         .into())
 }
 

@@ -2,6 +2,7 @@
 
 use super::provider_cap::{even_bins, is_saturated};
 use super::*;
+use crate::analysis::Direction;
 use crate::analysis::patterns::Bin;
 use crate::analysis::summary::DeviceSummary;
 use facts::shape::{self, Step};
@@ -40,7 +41,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
     };
     let Some(Fall { step, since_ns, extra }) = drop_of(facts, device) else { return Ok(Verdict::Clear) };
     let name = &device.device;
-    let used_up = if facts.is_own_drive(device) { &DRIVE } else { &VOLUME };
+    let Some(used_up) = used_up(facts, device) else {
+        return Err(Missing(format!("{name} is slower than before, but is a drive of this machine: it has no credit")));
+    };
     let sentence = format!(
         "{name} fell from {} to {} requests a second {} after the watch began, and stayed there under the same load: {}",
         words::number(step.before),
@@ -76,13 +79,32 @@ const VOLUME: UsedUp = UsedUp {
     check: "the provider's graph of the credit (EBS: BurstBalance; of the instance: EBSIOBalance%, EBSByteBalance%): not near zero means something else slowed it",
 };
 
-/// Of a drive of one's own, which has two things that may be.
-const DRIVE: UsedUp = UsedUp {
+/// Of a solid-state drive of one's own that is written.
+const WRITTEN: UsedUp = UsedUp {
     what: "its fast memory for writes is full, or it is too hot",
     sure: Confidence::Possible,
     fix: "write less at once, a drive that is made for steady writes, or more air for it",
-    check: "its health log (`smartctl -a`, `nvme smart-log`): a warning of temperature, or of time spent throttled, means heat; reads that fell as well were not slowed by full memory",
+    check: HEALTH,
 };
+
+/// Of one that is read.
+const READ: UsedUp = UsedUp {
+    what: "it may have become too hot",
+    sure: Confidence::Possible,
+    fix: "more air for it, or less to do at once",
+    check: HEALTH,
+};
+const HEALTH: &str = "its health log (`smartctl -a`, `nvme smart-log`): a warning of temperature, or of time spent throttled, means heat; where there is neither, and nothing is written, something else slowed it";
+
+/// What a device can have used up; nothing that is known where it is a rotating disk of one's own.
+fn used_up(facts: &Facts<'_>, device: &DeviceSummary) -> Option<&'static UsedUp> {
+    if !facts.is_own_drive(device) {
+        return Some(&VOLUME);
+    }
+    let written = facts::of(device, Direction::Write).requests;
+    let kind = if written > facts::of(device, Direction::Read).requests { &WRITTEN } else { &READ };
+    (facts.number(device, "queue/rotational") == Some(0.0)).then_some(kind)
+}
 
 /// A drop to a lower limit.
 struct Fall {
@@ -131,30 +153,35 @@ mod tests {
     use crate::model::environment::Device;
     use crate::script::Script;
 
-    /// What is said of a drive that gives 4000 reads a second for five seconds, then 1000, to a load of eight
-    /// reads at once.
-    fn said(transport: &str) -> String {
+    /// What is said of a drive that gives 4000 reads or writes a second for five seconds, then 1000, to a load of
+    /// eight at once.
+    fn said(transport: &str, rotational: &str, is_read: bool) -> Option<String> {
         let mut script = Script::new(10);
         script.environment.is_virtual = Some(false);
         script.environment.devices.push(Device {
             name: "sda".to_owned(),
             major: 8,
             transport: Some(transport.to_owned()),
+            settings_start: [("queue/rotational".to_owned(), rotational.to_owned())].into(),
             ..Device::default()
         });
         let mut at = 0;
         while at < 9_900_000_000_u64 {
             let takes = if at < 5_000_000_000 { 250_000 } else { 1_000_000 };
-            script.read("sda", 4096).by(7, "db").at(at as i64).sector(at).direct(0, 0, takes * 8).add();
+            let one = if is_read { script.read("sda", 4096) } else { script.write("sda", 4096) };
+            one.by(7, "db").at(at as i64).sector(at).direct(0, 0, takes * 8).add();
             at += takes;
         }
         let found = diagnose(&script.summary()).findings;
-        found.into_iter().find(|it| it.cause == "burst-credits").unwrap().sentence
+        found.into_iter().find(|it| it.cause == "burst-credits").map(|it| it.sentence)
     }
 
     #[test]
     fn a_drive_of_ones_own_has_no_credit() {
-        assert!(said("fc").ends_with("its burst credit is used up"));
-        assert!(said("sata").ends_with("it is too hot"));
+        let ends = |said: Option<String>, end: &str| said.is_some_and(|it| it.ends_with(end));
+        assert!(ends(said("fc", "0", true), "its burst credit is used up"));
+        assert!(ends(said("sata", "0", true), "it may have become too hot"));
+        assert!(ends(said("sata", "0", false), "is full, or it is too hot"));
+        assert_eq!(said("sata", "1", false), None);
     }
 }

@@ -179,7 +179,7 @@ impl Held<'_> {
     /// Where its cgroup is below /sys/fs/cgroup, as a shell's word: version 1 has a hierarchy for CPUs.
     fn folder(&self, facts: &Facts<'_>) -> Option<String> {
         let path = self.cgroup?;
-        let mut known = facts.summary().environment.cgroups.iter().filter(|it| it.path == path);
+        let mut known = facts.summary().environment.cgroups.iter();
         let is_v1 = known.any(|it| it.settings_start.contains_key("cpu.cfs_quota_us"));
         Some(shell_word(&format!("{}{path}", if is_v1 { "/cpu" } else { "" })).into_owned())
     }

@@ -45,18 +45,25 @@ fn judge(facts: &Facts<'_>) -> Judged {
         words::bytes(discards.average_bytes.unwrap_or(0.0)),
         words::percent(time(device) as f64 / facts::device_time_ns(device).max(1) as f64),
     );
-    let point = mounted.map_or("MOUNTPOINT", |mount| mount.path.as_str()).to_owned();
     Ok(Finding::of_device(facts, time(device), facts::device_time_ns(device), sentence)
         .about(facts::subject_of(name, top))
         .sure(Confidence::Certain)
         .shown("discards", discards.requests_per_s, "1/s", format!("iowhy stat -d {name}"))
         .shown("mean discard at the device", stage.map_or(0.0, |stage| stage.mean_ns), "ns", format!("iowhy stages -d {name}"))
         .fix(fix(name, mounted.is_some()))
-        .check(format!(
-            "`mount -o remount,nodiscard {}`: the discards end; if not, a program sends them itself (blkdiscard, fstrim)",
-            shell_word(&point),
-        ))
+        .check(check(mounted.map(|mount| mount.path.as_str())))
         .into())
+}
+
+fn check(point: Option<&str>) -> String {
+    let ended = "the discards end; if not, ";
+    match point {
+        Some(point) => {
+            let point = shell_word(point);
+            format!("`mount -o remount,nodiscard {point}`: {ended}a program sends them itself (blkdiscard, fstrim)")
+        }
+        None => format!("while what sends them is stopped {ended}somebody else does"),
+    }
 }
 
 fn fix(name: &str, is_mounted: bool) -> String {

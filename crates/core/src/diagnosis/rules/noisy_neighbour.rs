@@ -44,13 +44,10 @@ fn judge(facts: &Facts<'_>) -> Judged {
     if let Some(neighbour) = neighbour(facts) {
         return Ok(here(facts, &neighbour).into());
     }
-    let found = facts.devices().iter().filter(|it| it.stalled_ns.is_none());
-    let found = found.filter_map(|device| slower(facts, device).map(|it| (device, it)));
-    let (own, shared): (Vec<_>, Vec<_>) = found.partition(|(device, _)| facts.is_own_drive(device));
-    let Some((device, found)) = shared.first() else {
-        if let Some((device, _)) = own.first() {
-            return Err(alone(device));
-        }
+    let is_shared = |it: &&DeviceSummary| it.stalled_ns.is_none() && !facts.is_own_drive(it);
+    let found = facts.devices().iter().filter(is_shared);
+    let mut found = found.filter_map(|device| slower(facts, device).map(|it| (device, it)));
+    let Some((device, found)) = found.next() else {
         let needed = BINS as f64 * 0.5e9;
         if (facts.duration_ns() as f64) < needed && !facts.devices().is_empty() {
             return Err(Missing(format!("the watch is shorter than {}", words::time(needed))));
@@ -73,12 +70,6 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .fix("ask who shares the storage; move one of them, or give this machine a guaranteed share")
         .check(format!("`iowhy stat -d {name} 10` for some minutes: if the slow times go with your own load, it is no neighbour"))
         .into())
-}
-
-/// A drive of one's own has nobody else behind it.
-fn alone(device: &DeviceSummary) -> Missing {
-    let name = &device.device;
-    Missing(format!("{name} is slower than before, but is a drive of this machine: nobody else is behind it"))
 }
 
 /// The program that others of another name wait behind longest.
@@ -106,7 +97,7 @@ fn here(facts: &Facts<'_>, neighbour: &Behind) -> Finding {
         words::percent(share),
     );
     let of_device = on.map_or(0.0, |(_, row)| row.usage.time_share);
-    let (flags, pid) = (words::flags(&subject), words::pid(&subject));
+    let flags = words::flags(&subject);
     Finding::of_blocked(facts, neighbour.time_ns, sentence)
         .about(subject)
         .sure(Confidence::Certain)
@@ -114,7 +105,7 @@ fn here(facts: &Facts<'_>, neighbour: &Behind) -> Finding {
         .shown("of all that these wait for requests", share * 100.0, "%", "iowhy blame")
         .shown("its share of the device's time", of_device * 100.0, "%", format!("iowhy proc{flags}"))
         .fix("limit it (io.max of its cgroup, or ionice with bfq), let it do less at once or at another time, or move one of the two to another device")
-        .check(format!("where it may stand still, stop it for ten seconds (`kill -STOP {pid}`, then `kill -CONT {pid}`): if the others wait as long, it was not in their way"))
+        .check("where it may stand still, stop all of it for ten seconds (`kill -STOP PID`, then `kill -CONT PID`, of each that `ps` shows now): if the others wait as long, it was not in their way")
 }
 
 struct Slower {

@@ -52,7 +52,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
 /// A drive of one's own that gives all it can looks the same.
 fn own_end(device: &DeviceSummary, plateau: &Plateau) -> Missing {
     Missing(format!(
-        "{} gives {} and no more, but is a drive of this machine: that may be all it can",
+        "{} gives {} and no more, but is a drive of this machine, as far as it tells: that may be all it can",
         device.device,
         plateau.words(),
     ))

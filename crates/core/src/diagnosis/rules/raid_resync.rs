@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::analysis::summary::{DeviceSummary, ProcessRow, Row};
+use crate::model::environment::{Device, is_part_of};
 
 /// The ends of the names of md's threads that do it.
 const THREADS: &[&str] = &["_resync", "_recover", "_reshape", "_check", "_repair"];
@@ -31,7 +32,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         return Ok(Verdict::Clear);
     }
     let thread = row.subject.process.clone();
-    let array = THREADS.iter().find_map(|end| thread.strip_suffix(end)).unwrap_or("md");
+    let Some(array) = array_of(facts, &device.device, &thread) else { return Ok(Verdict::Clear) };
     let sentence = format!(
         "{array} is rebuilt or checked: {thread} takes {} of the time of {}",
         words::percent(time as f64 / whole.max(1) as f64),
@@ -43,9 +44,17 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .sure(Confidence::Certain)
         .shown("its share of the disk's time", time as f64 / whole.max(1) as f64 * 100.0, "%", format!("iowhy -d {name}"))
         .shown("moved by it", row.usage.bytes as f64 / facts.seconds(), "bytes/s", format!("iowhy proc -d {name}"))
-        .fix(format!("let it end if you can (until a rebuild ends, the next failing disk may take the data); else slow it down: `echo 20000 > /sys/block/{array}/md/sync_speed_max`; a write-intent bitmap (`mdadm --grow --bitmap=internal /dev/{array}`) keeps the next resync after a crash short"))
+        .fix(format!("let it end if you can (until a rebuild ends, the next failing disk may take the data); else slow it down: `echo 20000 > /sys/block/{array}/md/sync_speed_max`; a write-intent bitmap (`mdadm --grow --bitmap=internal /dev/{array}`) keeps the next resync after a crash short, once this one has ended"))
         .check(format!("`cat /proc/mdstat` shows it; `echo 1000 > /sys/block/{array}/md/sync_speed_max` for ten seconds, then `echo system` into it: if the disks stay as slow, it was not the resync"))
         .into())
+}
+
+/// The array whose thread it is: a device that stands on the disk. Any program may have such a name.
+fn array_of<'a>(facts: &Facts<'a>, disk: &str, thread: &str) -> Option<&'a str> {
+    let name = THREADS.iter().find_map(|end| thread.strip_suffix(end))?;
+    let mut arrays = facts.summary().environment.devices.iter();
+    let stands_on = |device: &Device| device.below.iter().any(|below| is_part_of(disk, below));
+    arrays.find(|device| device.name == name && stands_on(device)).map(|device| device.name.as_str())
 }
 
 fn resync(device: &DeviceSummary) -> Option<&Row<ProcessRow>> {
@@ -53,4 +62,32 @@ fn resync(device: &DeviceSummary) -> Option<&Row<ProcessRow>> {
         let name = &row.subject.process;
         name.starts_with("md") && THREADS.iter().any(|end| name.ends_with(end))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::diagnosis::diagnose;
+    use crate::model::environment::Device;
+    use crate::script::Script;
+
+    /// The fix where a thread of that name reads sda, on which the device `array` stands.
+    fn fix(thread: &str, array: &str) -> Option<String> {
+        let mut script = Script::new(10);
+        let below = vec!["sda1".to_owned()];
+        script.environment.devices.push(Device { name: array.to_owned(), below, ..Device::default() });
+        for at in 0..400_i64 {
+            let read = script.read("sda", 1 << 20).by(7, thread).at(at * 20_000_000);
+            read.direct(0, 0, 15_000_000).add();
+        }
+        let found = diagnose(&script.summary()).findings;
+        found.into_iter().find(|it| it.cause == "raid-resync").map(|it| it.fix)
+    }
+
+    #[test]
+    fn only_a_thread_of_an_array_rebuilds_it() {
+        assert!(fix("md5_check", "md5").is_some_and(|it| it.contains("/sys/block/md5/md/")));
+        assert!(fix("md_home_resync", "md_home").is_some_and(|it| it.contains("/sys/block/md_home/")));
+        assert_eq!(fix("md5_check", "md0"), None);
+        assert_eq!(fix("md;reboot;_check", "md0"), None);
+    }
 }

@@ -43,7 +43,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         words::who(&subject),
         words::number(rate),
     );
-    let (flags, pid) = (words::flags(&subject), words::pid(&subject));
+    let flags = words::flags(&subject);
     Ok(Finding::of_blocked(facts, syncing.time_ns + others.time_ns, sentence)
         .about(subject)
         .sure(Confidence::Certain)
@@ -51,7 +51,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("their time", syncing.time_ns as f64, "ns", format!("iowhy waits{flags}"))
         .shown("others wait for commits and pages meanwhile", others.time_ns as f64, "ns", "iowhy waits")
         .fix("stop the caller, or let it call fsync on its own files")
-        .check(format!("where it may stand still, stop it or what starts it for ten seconds (`kill -STOP {pid}`, then `kill -CONT {pid}`): if the others wait as long, it was not the sync"))
+        .check("where it may stand still, stop it or what starts it for ten seconds (`kill -STOP PID`, then `kill -CONT PID`, as `ps` shows it now): if the others wait as long, it was not the sync")
         .into())
 }
 

@@ -13,7 +13,8 @@ use std::time::Duration;
 pub const LABS: &[Lab] = &[
     Lab::cause("case-phantom-reads-questdb", &["readahead-waste"], |it| ingest(it, "6.5.3"))
         .showing(&[("r/s", 50.0), ("rkB/s", 5000.0)]),
-    Lab::near("phantom-reads-questdb-near", &["readahead-waste"], |it| ingest(it, "6.5.4")),
+    Lab::near("phantom-reads-questdb-near", &["readahead-waste"], |it| ingest(it, "6.5.4"))
+        .showing(&[("wkB/s", 5000.0)]),
 ];
 
 /// Memory for the program and the pages of its files.
