@@ -40,18 +40,20 @@ fn judge(facts: &Facts<'_>) -> Judged {
     if faults < LEAST_FAULTS {
         return Ok(Verdict::Clear);
     }
-    let fault_bytes = |device: &DeviceSummary| {
-        facts::origin_of(device, Origin::PageFault).2 + facts::origin_of(device, Origin::Readahead).2
+    let reads = |device: &DeviceSummary| {
+        let [(_, faults, fault_bytes), (_, ahead, ahead_bytes)] =
+            [Origin::PageFault, Origin::Readahead].map(|origin| facts::origin_of(device, origin));
+        (faults + ahead, fault_bytes + ahead_bytes)
     };
     // Of devices that stand on each other the upper one, which has more of the time, is what a window is of.
-    let Some(device) = facts.devices().iter().rev().max_by_key(|device| fault_bytes(device)) else {
+    let Some(device) = facts.devices().iter().rev().max_by_key(|device| reads(device).1) else {
         return Ok(Verdict::Clear);
     };
-    let read = fault_bytes(device);
+    let (requests, read) = reads(device);
     let over = read as f64 / (faults as f64 * PAGE);
     let files = facts.patterns(&device.device).map_or(&[][..], |it| &it.access.files);
     let faulted: Vec<&FilePattern> = files.iter().filter(|file| file.faults > 0).collect();
-    if over < OVERREAD || windows_in_order(&faulted, faults) > SEQUENTIAL {
+    if over < OVERREAD || windows_in_order(&faulted, faults, requests) > SEQUENTIAL {
         return Ok(Verdict::Clear);
     }
     Ok(finding(facts, device, &faulted, read, over).into())
@@ -59,12 +61,14 @@ fn judge(facts: &Facts<'_>) -> Judged {
 
 /// The share of the windows that go on where the one before ended. A window that is larger than the
 /// largest request (max_sectors_kb) is read in pieces, of which only the first tells whether it does:
-/// requests beyond one for each fault are such pieces.
-fn windows_in_order(files: &[&FilePattern], faults: u64) -> f64 {
-    let sum = |of: fn(&FilePattern) -> u64| files.iter().map(|file| of(file)).sum::<u64>();
+/// requests beyond one for each fault are such pieces. Of very many files only those with the most requests
+/// are known; of the faults, and of the `reads` that they made, they have as large a part.
+fn windows_in_order(files: &[&FilePattern], faults: u64, reads: u64) -> f64 {
+    let sum = |of: fn(&FilePattern) -> u64| files.iter().map(|file| of(file)).sum::<u64>() as f64;
     let (requests, sequential) = (sum(|file| file.requests), sum(|file| file.sequential));
-    let pieces = requests.saturating_sub(faults);
-    sequential.saturating_sub(pieces) as f64 / requests.min(faults).max(1) as f64
+    let faults = faults as f64 * (requests / reads.max(1) as f64).min(1.0);
+    let pieces = (requests - faults).max(0.0);
+    (sequential - pieces).max(0.0) / requests.min(faults).max(1.0)
 }
 
 fn finding(facts: &Facts<'_>, device: &DeviceSummary, files: &[&FilePattern], read: u64, over: f64) -> Finding {
@@ -105,4 +109,20 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, files: &[&FilePattern], re
              slows down who reads in order"
         ))
         .check("after a restart with a window of 16 KiB the bytes read fall and the rate of faults rises; if not, the window is used")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_of_windows_are_no_scan_however_many_files_are_known() {
+        // Twenty of a hundred files: two windows of each, in five pieces.
+        let file = FilePattern { requests: 10, sequential: 8, faults: 10, ..FilePattern::default() };
+        let known = vec![&file; 20];
+        assert!(windows_in_order(&known, 200, 1000) < 0.01);
+        // All of one file that is read in order.
+        let scan = FilePattern { requests: 100, sequential: 99, faults: 100, ..FilePattern::default() };
+        assert!(windows_in_order(&[&scan], 100, 100) > 0.9);
+    }
 }
