@@ -108,10 +108,9 @@ impl Session {
     ) -> Result<Session, Error> {
         libbpf_rs::set_print(Some((PrintLevel::Warn, keep_warning)));
         let settings = settings(facts, wishes)?;
-        let (first, others): (Vec<Group>, Vec<Group>) =
-            plan.groups().into_iter().partition(|group| *group == Group::Block);
         let (mut objects, mut failed) = (Vec::new(), Vec::new());
-        load_groups(&first, plan, &settings, &mut objects, &mut failed)?;
+        // All before the first is attached: the verifier takes a CPU for a while, which is no part of a watch.
+        load_groups(plan, &settings, &mut objects, &mut failed)?;
         let inbox = Rc::new(RefCell::new(Inbox::default()));
         let ring = ring(&objects, &inbox)?;
         let mut session = Session {
@@ -126,9 +125,7 @@ impl Session {
         };
         session.attach(plan, Group::Block)?;
         begun();
-        // What requests send while the others are loaded must not fill the ring.
-        for group in others {
-            load_groups(&[group], plan, &settings, &mut session.objects, &mut session.failed)?;
+        for group in plan.groups().into_iter().filter(|group| *group != Group::Block) {
             session.attach(plan, group)?;
             if group == Group::Wait {
                 // At once: what sleeps now and wakes before somebody looked would be seen by nobody.
@@ -136,6 +133,7 @@ impl Session {
                 snapshot::sleepers(&session, |record| asleep.push(record.to_vec()));
                 session.sleepers = asleep;
             }
+            // What requests send meanwhile must not fill the ring.
             session.ring.consume_raw();
         }
         Ok(session)
@@ -161,7 +159,7 @@ impl Session {
         Ok(())
     }
 
-    /// Hands up to `most` records to `each`, and those that came while programs were loaded; returns
+    /// Hands up to `most` records to `each`, and those that came while programs were attached; returns
     /// how many there were.
     pub fn read(&self, most: usize, mut each: impl FnMut(&[u8])) -> usize {
         self.ring.consume_raw_n(most);
@@ -435,19 +433,18 @@ fn find_program<'a>(objects: &'a [Object], name: &str) -> Option<ProgramMut<'a>>
 }
 
 fn load_groups(
-    groups: &[Group],
     plan: &Plan,
     settings: &wire::wire_settings,
     objects: &mut Vec<Object>,
     failed: &mut Vec<(Probe, String)>,
 ) -> Result<(), Error> {
-    for group in groups {
+    for group in plan.groups() {
         let probes: Vec<Probe> =
-            plan.probes.iter().copied().filter(|probe| probe.group == *group).collect();
-        match load(*group, &probes, settings, objects) {
+            plan.probes.iter().copied().filter(|probe| probe.group == group).collect();
+        match load(group, &probes, settings, objects) {
             Ok(object) => objects.push(object),
             Err(cause) if probes.iter().any(|probe| probe.needed) => {
-                return Err(kernel("load", group_name(*group), cause));
+                return Err(kernel("load", group_name(group), cause));
             }
             Err(cause) => failed.extend(probes.iter().map(|probe| (*probe, cause.clone()))),
         }
