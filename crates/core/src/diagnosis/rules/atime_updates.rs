@@ -6,7 +6,7 @@ use crate::analysis::Direction;
 use crate::analysis::summary::DeviceSummary;
 use crate::model::Origin;
 
-/// The share of the writes' bytes that are for the file system's own blocks and its journal, where
+/// The share of the writes' time that is for the file system's own blocks and its journal, where
 /// nobody writes data. Chosen.
 const OWN: f64 = 0.9;
 /// The share of the device's time that these writes take.
@@ -22,7 +22,7 @@ rule!(
      place. A load that only reads then writes, one inode for each file. relatime, the default, writes \
      once a day, or once after each change of the file.",
     "Writes of data by the same programs.",
-    needs: [Settings],
+    needs: [Settings, Origins],
     symptoms: ["journal-commit"],
 );
 
@@ -34,25 +34,14 @@ fn judge(facts: &Facts<'_>) -> Judged {
         };
         facts.mounts(device).into_iter().find(|mount| keeps(&mount.options))
     };
-    let own = |device: &DeviceSummary| -> (u64, u64) {
-        let own = [Origin::Metadata, Origin::Journal, Origin::Flush];
-        device.origins.iter().fold((0, 0), |(own_ns, other), row| {
-            let writes = &row.usage.directions[Direction::Write];
-            let flushes = row.usage.directions[Direction::Flush].time_ns;
-            if own.contains(&row.subject.origin) {
-                (own_ns + writes.time_ns + flushes, other)
-            } else {
-                (own_ns, other + writes.time_ns)
-            }
-        })
-    };
     let fits = |device: &DeviceSummary| {
-        let (own, other) = own(device);
-        let whole = facts::device_time_ns(device).max(1) as f64;
-        strict(device).is_some() && own as f64 >= OWN * (own + other) as f64 && own as f64 >= SHARE * whole
+        let Writes { own_ns, data_ns, unknown_ns } = Writes::of(device);
+        let (own, whole) = (own_ns as f64, facts::device_time_ns(device).max(1) as f64);
+        let of_known = own >= OWN * (own_ns + data_ns) as f64;
+        strict(device).is_some() && of_known && own_ns >= unknown_ns && own >= SHARE * whole
     };
     let Some(device) = facts.busiest(fits) else { return Ok(Verdict::Clear) };
-    let (time_ns, _) = own(device);
+    let time_ns = Writes::of(device).own_ns;
     let name = &device.device;
     // Who reads may do so from memory: the device does not see it.
     let activity = facts.summary().activity.as_ref();
@@ -82,4 +71,31 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .fix(format!("relatime instead of strictatime in /etc/fstab (or noatime, where nobody asks for these times), and now `mount -o remount,nostrictatime,relatime {}`", shell_word(point)))
         .check("with noatime the writes end; if not, somebody changes files")
         .into())
+}
+
+/// The time of a device's writes, nanoseconds.
+#[derive(Default)]
+struct Writes {
+    /// Of the file system's own blocks and its journal, with the flushes for them.
+    own_ns: u64,
+    data_ns: u64,
+    /// Mostly queued before the watch: a commit takes long, and one of a few would decide.
+    unknown_ns: u64,
+}
+
+impl Writes {
+    fn of(device: &DeviceSummary) -> Writes {
+        let mut sums = Writes::default();
+        for row in &device.origins {
+            let writes_ns = row.usage.directions[Direction::Write].time_ns;
+            match row.subject.origin {
+                Origin::Metadata | Origin::Journal | Origin::Flush => {
+                    sums.own_ns += writes_ns + row.usage.directions[Direction::Flush].time_ns;
+                }
+                Origin::Unknown => sums.unknown_ns += writes_ns,
+                _ => sums.data_ns += writes_ns,
+            }
+        }
+        sums
+    }
 }

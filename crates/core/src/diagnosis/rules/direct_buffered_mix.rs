@@ -1,10 +1,11 @@
 //! One file is used past the page cache and through it at once.
 
 use super::*;
-use crate::analysis::patterns::FilePattern;
+use crate::analysis::patterns::{FilePattern, WaitGroup};
 use crate::model::WaitClass;
 
-/// Requests of each kind that a file must have.
+/// Requests of each kind that a file must have. Who writes through the cache may have none yet, since dirty
+/// pages wait for half a minute: then as many waits at the file's lock for those who do direct I/O.
 const BOTH: u64 = 20;
 /// Functions that clean the page cache before direct I/O.
 const CLEAN: &[&str] =
@@ -32,23 +33,27 @@ fn judge(facts: &Facts<'_>) -> Judged {
     if facts.summary().files.is_absent() && facts.summary().watch.requests > 0 {
         return Err(Missing("files are not in the data".to_owned()));
     }
-    let mixed = |file: &&FilePattern| file.direct >= BOTH && file.cached + file.faults >= BOTH;
+    let mixed = |file: &&FilePattern| {
+        file.direct >= BOTH && (file.cached + file.faults >= BOTH || at_lock(facts, file).1 >= BOTH)
+    };
     let found = facts.summary().patterns.devices.iter().filter_map(|patterns| {
         let file = patterns.access.files.iter().filter(mixed).max_by_key(|file| file.time_ns)?;
         Some((patterns.device.as_str(), file))
     });
     let Some((name, file)) = found.max_by_key(|(_, file)| file.time_ns) else { return Ok(Verdict::Clear) };
     let Some(device) = facts.devices().iter().find(|it| it.device == name) else { return Ok(Verdict::Clear) };
-    let ((cleaning_ns, _), locked_ns) = (facts.waits_in(CLEAN), locked_ns(facts, file));
+    let ((cleaning_ns, _), (locked_ns, locked)) = (facts.waits_in(CLEAN), at_lock(facts, file));
     let sentence = format!(
-        "{} is used past the page cache and through it: {} direct and {} cached requests",
+        "{} is used past the page cache and through it: {} direct and {} cached requests, {} waits at its lock of one way for the other",
         file.file,
         words::count(file.direct),
         words::count(file.cached + file.faults),
+        words::count(locked),
     );
     let of_requests = Finding::of_device(facts, file.time_ns, facts::device_time_ns(device), sentence.clone());
     let of_threads = Finding::of_blocked(facts, cleaning_ns + locked_ns, sentence);
-    let finding = if of_threads.impact > of_requests.impact { of_threads } else { of_requests };
+    let cleans = file.cached + file.faults >= BOTH;
+    let finding = if !cleans || of_threads.impact > of_requests.impact { of_threads } else { of_requests };
     Ok(finding
         .about(Subject { file: Some(file.file.clone()), ..facts::subject_of(name, facts.top_process(device, |_| true)) })
         // One way needs most of that time, too.
@@ -63,20 +68,22 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .into())
 }
 
-/// How long threads waited at the file's lock for those that use the file the other way, nanoseconds: no
-/// longer than direct I/O was under way for each of them.
-fn locked_ns(facts: &Facts<'_>, file: &FilePattern) -> u64 {
-    let at_lock = facts.waits(|group| {
+/// How long threads waited at the file's lock for those that use the file the other way, nanoseconds, and how
+/// often: no longer than direct I/O was under way for each of them.
+fn at_lock(facts: &Facts<'_>, file: &FilePattern) -> (u64, u64) {
+    let of_file = facts.waits(|group| {
         group.class == WaitClass::FsLock && group.file.as_ref() == Some(&file.file)
     });
-    let threads: u64 = at_lock.groups.iter().map(|group| group.threads).sum();
+    let sum = |of: fn(&WaitGroup) -> u64| of_file.groups.iter().map(|group| of(group)).sum::<u64>();
     let stacks = facts.summary().patterns.wait_stacks.iter();
     let for_others = stacks.filter(|stack| {
         let has = |functions| facts::has_function(&stack.functions, functions);
         stack.class == WaitClass::FsLock && (has(BUFFERED) || (has(SHARED) && has(DIRECT)))
     });
-    let for_others_ns: u64 = for_others.map(|stack| stack.time_ns).sum();
-    for_others_ns.min(at_lock.class_ns).min(file.direct_ns.saturating_mul(threads))
+    let (for_others_ns, for_others) =
+        for_others.fold((0, 0), |(ns, waits), stack| (ns + stack.time_ns, waits + stack.waits));
+    let most_ns = of_file.class_ns.min(file.direct_ns.saturating_mul(sum(|group| group.threads)));
+    (for_others_ns.min(most_ns), for_others.min(sum(|group| group.waits)))
 }
 
 #[cfg(test)]
@@ -143,6 +150,27 @@ mod tests {
         assert_eq!((mix.impact, mix.impact_of), (0.75, ImpactOf::BlockedTime));
         assert!(mix.impact_at_most && mix.severity == Severity::Critical, "{mix:?}");
         assert!(mix.symptoms.contains(&"inode-lock") && of(&found, "inode-lock").is_none());
+    }
+
+    #[test]
+    fn dirty_pages_that_wait_to_be_written_are_a_way_as_well() {
+        for (waits, function, is_mix) in [
+            (12, "ext4_buffered_write_iter", true),
+            (12, "ext4_dio_write_iter", false),
+            (4, "ext4_buffered_write_iter", false),
+        ] {
+            let mut script = script(900, 0);
+            script.batch.requests.truncate(900);
+            for _ in 0..waits {
+                let frames = ["rwsem_down_write_slowpath", "down_write", function];
+                wait_at_lock(&mut script, "/data/table", &frames, S / 2);
+            }
+            let found = found(&script);
+            let mix = of(&found, "direct-buffered-mix");
+            assert_eq!(mix.is_some(), is_mix, "{found:#?}");
+            assert!(mix.is_none_or(|it| it.sentence.contains("0 cached requests, 24 waits")), "{mix:?}");
+            assert!(mix.is_none_or(|it| it.impact_of == ImpactOf::BlockedTime), "{mix:?}");
+        }
     }
 
     #[test]

@@ -17,7 +17,7 @@ rule!(
      requests stand in front of theirs.",
     "Requests of a program on the same disks.",
     needs: [Processes],
-    symptoms: ["noisy-neighbour", "bulk-scan", "device-slow-tail"],
+    symptoms: ["noisy-neighbour", "bulk-scan", "device-slow-tail", "provider-cap"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -30,7 +30,8 @@ const HEALTHY_MS: u64 = 6;
 fn word_counter(stage: &mut Stage, removes: bool) -> Result<()> {
     let (device, hidden) = stage.hidden(900)?;
     let disk = stage.mounted(device, Kind::Ext4)?;
-    hidden.limit("write_bps", stage.dice.between(2, 4) * MIB)?;
+    let rate = stage.dice.between(900, 1200) << 10;
+    hidden.limit("write_bps", rate)?;
     // The document's kernel did not hold writes back for readers.
     stage.set(disk.device(), "wbt_lat_usec", "0")?;
     let bdi = PathBuf::from(format!("/sys/dev/block/{}/bdi", disk.device().number()?));
@@ -38,11 +39,12 @@ fn word_counter(stage: &mut Stage, removes: bool) -> Result<()> {
     // What was in bytes may be refused when it is given back: memory is another by then.
     stage.set_file(bdi.join("max_ratio"), "100")?;
     stage.set_file(bdi.join("strict_limit"), "1")?;
-    let dirty = stage.dice.between(40, 48) * MIB;
+    let dirty = stage.dice.between(14, 18) * MIB;
     stage.set_file(bdi.join("max_bytes"), &dirty.to_string())?;
     let port = stage.dice.between(20_000, 40_000);
     let files = stage.dice.between(200, 250);
-    let bytes = stage.dice.between(120_000, 180_000);
+    // Two people's files are more than may be dirty, and go within a watch: the document's minutes, scaled.
+    let bytes = (dirty + 2 * rate) / (2 * files);
     let program = format!(
         "import os,sys,uuid,shutil\nfrom flask import Flask\napp=Flask('words')\nn=0\n@app.route('/popularity/<word>')\ndef popularity(word):\n global n\n n+=1\n d=f'{{sys.argv[1]}}/{{uuid.uuid4() if {keep}==0 else 0}}'\n os.makedirs(d,exist_ok=True)\n for i in range({files}): open(f'{{d}}/{{i}}.txt','w').write('x'*{bytes})\n t=0\n for i in range({files}): t+=len(open(f'{{d}}/{{i}}.txt').read())\n if {keep}==0: shutil.rmtree(d)\n return str(t)\napp.run(port={port})\n",
         keep = u8::from(!removes)
