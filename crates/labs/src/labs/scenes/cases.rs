@@ -113,13 +113,14 @@ fn stat_storm(stage: &mut Stage, frames: bool) -> Result<()> {
         if frames { "jcmd $pid Compiler.perfmap;" } else { "" },
     );
     let folder = stage.scratch.path().to_owned();
-    stage.shell(&script, &[&folder, disk.path(), &small])?;
-    std::thread::sleep(Duration::from_secs(5));
+    // Before it begins: it holds the folders that it reads.
     disk.remount()?;
     stage.set_file(
         format!("/sys/fs/ext4/{}/inode_readahead_blks", disk.device().name()).into(),
         "1",
     )?;
+    stage.shell(&script, &[&folder, disk.path(), &small])?;
+    std::thread::sleep(Duration::from_secs(5));
     stage.uneven(&hidden, 60, 110);
     std::thread::sleep(Duration::from_secs(3));
     stage.keep(disk);
