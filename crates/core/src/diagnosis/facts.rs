@@ -2,7 +2,7 @@
 
 use super::finding::Subject;
 use super::rule::Missing;
-use crate::analysis::patterns::{DevicePatterns, WaitGroup};
+use crate::analysis::patterns::{DevicePatterns, WaitGroup, WaitStack};
 use crate::analysis::summary::{
     CodePathRow, DeviceSummary, DirectionSummary, ProcessRow, Row, Stage, Summary,
 };
@@ -214,9 +214,13 @@ impl<'a> Facts<'a> {
 
     /// Time of waits whose kernel stack holds one of `functions`, nanoseconds, and how many.
     pub fn waits_in(&self, functions: &[&str]) -> (u64, u64) {
-        let stacks = self.summary.patterns.wait_stacks.iter();
-        let fits = stacks.filter(|stack| has_function(&stack.functions, functions));
-        fits.fold((0, 0), |sum, stack| (sum.0 + stack.time_ns, sum.1 + stack.waits))
+        self.waits_with(|stack| has_function(&stack.functions, functions))
+    }
+
+    /// Time of waits whose kernel stack fits, nanoseconds, and how many.
+    pub fn waits_with(&self, fits: impl Fn(&WaitStack) -> bool) -> (u64, u64) {
+        let stacks = self.summary.patterns.wait_stacks.iter().filter(|stack| fits(stack));
+        stacks.fold((0, 0), |sum, stack| (sum.0 + stack.time_ns, sum.1 + stack.waits))
     }
 
     /// The code paths of requests that go through one of `functions` of the kernel.

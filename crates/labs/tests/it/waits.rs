@@ -215,7 +215,7 @@ fn asynchronous(limit_ms: &'static str) -> Result<()> {
     let waits = waits_of(&recording, &format!("waits-aio-{limit_ms}"));
     let sums = by_class(&waits);
     let first = waits.iter().min_by_key(|wait| wait.start_ns).expect("it waits all the time");
-    // Waits are watched a little later than requests, as the programs are loaded.
+    // Waits are watched a little later than requests, as the programs are attached.
     let watched = recording.environment.end_ns - first.start_ns;
     let told = || format!("{sums:?}\n{}", told(&recording, &waits));
     assert!(watched > 1_500_000_000, "{watched} ns: {}", told());

@@ -33,8 +33,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
     if facts.summary().files.is_absent() && facts.summary().watch.requests > 0 {
         return Err(Missing("files are not in the data".to_owned()));
     }
+    let through_cache = |file: &FilePattern| file.cached + file.faults;
     let mixed = |file: &&FilePattern| {
-        file.direct >= BOTH && (file.cached + file.faults >= BOTH || at_lock(facts, file).1 >= BOTH)
+        file.direct >= BOTH && (through_cache(file) >= BOTH || at_lock(facts, file).1 >= BOTH)
     };
     let found = facts.summary().patterns.devices.iter().filter_map(|patterns| {
         let file = patterns.access.files.iter().filter(mixed).max_by_key(|file| file.time_ns)?;
@@ -47,12 +48,12 @@ fn judge(facts: &Facts<'_>) -> Judged {
         "{} is used past the page cache and through it: {} direct and {} cached requests, {} waits at its lock of one way for the other",
         file.file,
         words::count(file.direct),
-        words::count(file.cached + file.faults),
+        words::count(through_cache(file)),
         words::count(locked),
     );
     let of_requests = Finding::of_device(facts, file.time_ns, facts::device_time_ns(device), sentence.clone());
     let of_threads = Finding::of_blocked(facts, cleaning_ns + locked_ns, sentence);
-    let cleans = file.cached + file.faults >= BOTH;
+    let cleans = through_cache(file) >= BOTH;
     let finding = if !cleans || of_threads.impact > of_requests.impact { of_threads } else { of_requests };
     Ok(finding
         .about(Subject { file: Some(file.file.clone()), ..facts::subject_of(name, facts.top_process(device, |_| true)) })
@@ -60,7 +61,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .upper_bound()
         .sure(if cleaning_ns > 0 { Confidence::Certain } else { Confidence::Likely })
         .shown("direct requests", file.direct as f64 / facts.seconds(), "1/s", "iowhy files")
-        .shown("requests of the page cache", (file.cached + file.faults) as f64 / facts.seconds(), "1/s", "iowhy files")
+        .shown("requests of the page cache", through_cache(file) as f64 / facts.seconds(), "1/s", "iowhy files")
         .shown("waits for the cache to be cleaned", cleaning_ns as f64, "ns", "iowhy waits")
         .shown("waits of one way for the other at the file's lock", locked_ns as f64, "ns", "iowhy waits")
         .fix("use the file one way: both programs with O_DIRECT, or both without; a backup of a database's files through its own interface")
@@ -75,13 +76,10 @@ fn at_lock(facts: &Facts<'_>, file: &FilePattern) -> (u64, u64) {
         group.class == WaitClass::FsLock && group.file.as_ref() == Some(&file.file)
     });
     let sum = |of: fn(&WaitGroup) -> u64| of_file.groups.iter().map(|group| of(group)).sum::<u64>();
-    let stacks = facts.summary().patterns.wait_stacks.iter();
-    let for_others = stacks.filter(|stack| {
+    let (for_others_ns, for_others) = facts.waits_with(|stack| {
         let has = |functions| facts::has_function(&stack.functions, functions);
         stack.class == WaitClass::FsLock && (has(BUFFERED) || (has(SHARED) && has(DIRECT)))
     });
-    let (for_others_ns, for_others) =
-        for_others.fold((0, 0), |(ns, waits), stack| (ns + stack.time_ns, waits + stack.waits));
     let most_ns = of_file.class_ns.min(file.direct_ns.saturating_mul(sum(|group| group.threads)));
     (for_others_ns.min(most_ns), for_others.min(sum(|group| group.waits)))
 }
