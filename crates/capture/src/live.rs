@@ -221,7 +221,7 @@ impl Live {
         if tables.is_due(&mut self.session, self.empty) {
             decoder.begin_uses(names);
             tables.take(&self.session, |used| decoder.add_use(used, names));
-            decoder.end_uses(batch, names);
+            decoder.end_uses(tables.settled_ns, batch, names);
         }
         self.environment.limits.append(&mut tables.limits);
     }
@@ -254,7 +254,7 @@ impl Live {
             decoder.begin_uses(names);
             tables.finish(&self.session, |used| decoder.add_use(used, names));
             decoder.begin_uses(names);
-            decoder.end_uses(batch, names);
+            decoder.end_uses(u64::MAX, batch, names);
         }
         if let Some(sampler) = &mut self.sampler {
             let end_ns = self.environment.end_ns;

@@ -61,6 +61,13 @@ pub enum Workload {
         /// How many files.
         files: u64,
     },
+    /// Makes files one after the other, each of which is renamed and removed at once.
+    ShortLived {
+        /// The folder, which must be empty.
+        folder: PathBuf,
+        /// How many files.
+        files: u64,
+    },
     /// Asks about every file below a folder, and notes how long its calls were off the CPU.
     Scan {
         /// The folder.
@@ -101,6 +108,7 @@ impl Workload {
             Workload::Storm { folder, files } => storm(folder, *files),
             Workload::DirectRead { file, pages } => direct_read(file, *pages),
             Workload::Touch { folder, files } => touch(folder, *files),
+            Workload::ShortLived { folder, files } => short_lived(folder, *files),
             Workload::Scan { folder, clock } => scan(folder, clock),
             Workload::Read { file } => read(file),
             Workload::Locked { file, seconds } => locked(file, *seconds),
@@ -127,6 +135,9 @@ impl Workload {
             }
             Workload::Touch { folder, files } => {
                 command.arg("touch").arg(folder).arg(files.to_string())
+            }
+            Workload::ShortLived { folder, files } => {
+                command.arg("short-lived").arg(folder).arg(files.to_string())
             }
             Workload::Scan { folder, clock } => command.arg("scan").arg(folder).arg(clock),
             Workload::Read { file } => command.arg("read").arg(file),
@@ -223,6 +234,18 @@ fn touch(folder: &Path, files: u64) -> Result<()> {
     for index in 0..files {
         let path = if index.is_multiple_of(2) { other(index) } else { name(index) };
         fs::remove_file(&path).context(|| format!("remove {}", path.display()))?;
+    }
+    Ok(())
+}
+
+fn short_lived(folder: &Path, files: u64) -> Result<()> {
+    for index in 0..files {
+        let path = folder.join(format!("t{index}.txt"));
+        let other = path.with_extension("new");
+        let lived = File::create(&path).and_then(|_| fs::rename(&path, &other));
+        lived.and_then(|()| fs::remove_file(&other)).context(|| format!("use file {index}"))?;
+        // Few enough that each can be told, and over several looks at what was done.
+        std::thread::sleep(Duration::from_millis(5));
     }
     Ok(())
 }

@@ -30,6 +30,8 @@ pub struct Uses {
     /// Single opens, until what they refer to has come.
     opens: Vec<Call>,
     created: FxHashMap<Name, Vec<u64>>,
+    /// What a rename gave a new name that has not been settled yet, by thread.
+    renamed: FxHashMap<u32, Name>,
     /// What was done by processes or with files whose names have not come yet: they wait for one more look.
     unnamed: Vec<wire_use>,
     rows: Vec<FileActivity>,
@@ -72,12 +74,28 @@ impl Uses {
         &mut self.rows[place]
     }
 
+    /// Takes the removals and renames until `until_ns`, in the order in which they happened.
+    fn calls_until(&mut self, until_ns: u64) -> Vec<Call> {
+        self.calls.sort_by_key(|call| call.time_ns);
+        let later = self.calls.partition_point(|call| call.time_ns <= until_ns);
+        let later = self.calls.split_off(later);
+        std::mem::replace(&mut self.calls, later)
+    }
+
     fn note_created(&mut self, path: Name, created_ns: u64) {
         if self.created.len() >= MOST_CREATED && !self.created.contains_key(&path) {
             self.refused += 1;
             return;
         }
         self.created.entry(path).or_default().push(created_ns);
+    }
+
+    fn note_renamed(&mut self, tid: u32, from: Name) {
+        // The new names of those that stay were lost.
+        if self.renamed.len() >= MOST_CALLS {
+            self.renamed.clear();
+        }
+        self.renamed.insert(tid, from);
     }
 
     /// When the file was made that had this path at the time; it is gone then.
@@ -229,9 +247,9 @@ impl Decoder {
         }
     }
 
-    /// Hands over the rows of one look at the tables.
-    pub fn end_uses(&mut self, batch: &mut Batch, names: &mut Names) {
-        self.settle_calls(names);
+    /// Hands over the rows of one look at the tables, which held all that was done until `until_ns`.
+    pub fn end_uses(&mut self, until_ns: u64, batch: &mut Batch, names: &mut Names) {
+        self.settle_calls(until_ns, names);
         let mut rows = std::mem::take(&mut self.uses.rows);
         self.uses.index.clear();
         // Before they become patterns: one of several disks is on none.
@@ -266,12 +284,10 @@ impl Decoder {
         }));
     }
 
-    /// Removals and renames, in the order in which they happened.
-    fn settle_calls(&mut self, names: &mut Names) {
-        let mut calls = std::mem::take(&mut self.uses.calls);
-        calls.sort_by_key(|call| call.time_ns);
-        let mut renamed: FxHashMap<u32, Name> = FxHashMap::default();
-        for call in calls {
+    /// Removals and renames until `until_ns`, in the order in which they happened. Of later ones the
+    /// next look tells when their files were made.
+    fn settle_calls(&mut self, until_ns: u64, names: &mut Names) {
+        for call in self.uses.calls_until(until_ns) {
             let path = self.path_from(&call.base, &call.text, names);
             let path = path.map(|path| names.intern(&path));
             if !call.second {
@@ -280,10 +296,10 @@ impl Decoder {
             }
             match (call.use_kind, path) {
                 (wire::USE_RENAME, Some(path)) if !call.second => {
-                    renamed.insert(call.tid, path);
+                    self.uses.note_renamed(call.tid, path);
                 }
                 (wire::USE_RENAME, Some(path)) => {
-                    let from = renamed.remove(&call.tid);
+                    let from = self.uses.renamed.remove(&call.tid);
                     let created = from.and_then(|from| self.uses.take_created(from, call.time_ns));
                     if let Some(created_ns) = created {
                         self.uses.note_created(path, created_ns);
@@ -359,6 +375,7 @@ fn join(base: &str, text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zerocopy::FromZeros;
 
     #[test]
     fn paths_begin_where_the_process_stands() {
@@ -371,6 +388,30 @@ mod tests {
         ] {
             assert_eq!(join(base, text), path);
         }
+    }
+
+    #[test]
+    fn what_is_done_while_a_table_is_read_waits_for_the_next() {
+        let call = |time_ns, second| Call {
+            time_ns,
+            duration_ns: 0,
+            use_kind: wire::USE_RENAME,
+            result: 0,
+            pid: 1,
+            tid: 1,
+            base: wire_inode::new_zeroed(),
+            second,
+            text: String::new(),
+        };
+        let mut uses = Uses {
+            calls: vec![call(30, false), call(10, false), call(20, true)],
+            ..Uses::default()
+        };
+        let times = |calls: Vec<Call>| calls.iter().map(|call| call.time_ns).collect::<Vec<u64>>();
+        assert_eq!(times(uses.calls_until(20)), [10, 20]);
+        assert!(uses.calls_until(29).is_empty());
+        uses.calls.push(call(25, false));
+        assert_eq!(times(uses.calls_until(u64::MAX)), [25, 30]);
     }
 
     #[test]
