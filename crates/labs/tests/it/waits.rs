@@ -224,6 +224,7 @@ fn asynchronous(limit_ms: &'static str) -> Result<()> {
     let watched = until_ns - first.start_ns;
     let after = recording.environment.end_ns - until_ns;
     let told = || format!("{sums:?}\n{}", told(&recording, &waits));
+    assert!(watched + after > 1_500_000_000, "{watched}, {after} ns: {}", told());
     assert!(watched > 1_000_000_000 && after < HELD_BACK_NS, "{watched}, {after} ns: {}", told());
     let blocked: u64 = sums.values().sum();
     assert!(blocked * 10 > watched * 9, "{blocked} of {watched} ns: {}", told());
