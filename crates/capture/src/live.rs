@@ -7,7 +7,7 @@ use crate::decode::Decoder;
 use crate::decode::dirtiers::Dirtiers;
 use crate::decode::waits::Waits;
 use crate::error::Error;
-use crate::host::{devices, lockdown, mounts::Mounts, own, system};
+use crate::host::{changes::Changes, devices, lockdown, mounts::Mounts, own, system};
 use crate::kernel::{self, Facts};
 use crate::plan::{PROBES, Plan, Wishes};
 use crate::privilege;
@@ -83,6 +83,7 @@ pub struct Live {
     tables: Option<Tables>,
     cpu_before_ns: u64,
     sampler: Option<Sampler>,
+    changes: Changes,
 }
 
 impl Live {
@@ -132,6 +133,7 @@ impl Live {
         let start_ns = environment.start_ns;
         Ok(Live {
             sampler: options.sampling.map(|sampling| Sampler::new(sampling, start_ns)),
+            changes: Changes::new(start_ns),
             session,
             decoder,
             reader,
@@ -172,6 +174,7 @@ impl Live {
         self.environment.ended_by = why.to_owned();
         self.environment.settings_end = system::settings();
         devices::read_end(&mut self.environment.devices, self.limited);
+        self.changes.look(&mut self.environment.devices);
     }
 
     /// Brings losses and cost in the environment up to date; after the end they are.
@@ -182,6 +185,7 @@ impl Live {
         self.environment.losses = self.losses();
         self.decoder.losses(names, &mut self.environment.losses);
         self.reader.losses(&mut self.environment.losses);
+        self.changes.losses(&mut self.environment.losses);
         self.environment.cgroups = self.decoder.cgroups.limits();
         self.environment.cost.cpu_ns = self.cpu_ns();
     }
@@ -266,6 +270,7 @@ impl Live {
         self.environment.losses.add(place, unseen, meaning, true);
         self.decoder.losses(names, &mut self.environment.losses);
         self.reader.losses(&mut self.environment.losses);
+        self.changes.losses(&mut self.environment.losses);
         self.session.untold(&mut self.environment.losses);
         let (cpu_ns, memory) = (self.cpu_ns(), own::anonymous_bytes());
         let cost = &mut self.environment.cost;
@@ -304,7 +309,9 @@ impl Source for Live {
             self.finish(batch, names);
         } else if let Some(sampler) = self.sampler.as_mut().filter(|_| !self.stopped) {
             // What ended before is to be read before: a recording is cut by the order of rows.
-            sampler.look_if_due(!self.empty, &self.session, batch, names);
+            if sampler.look_if_due(!self.empty, &self.session, batch, names) {
+                self.changes.look(&mut self.environment.devices);
+            }
         }
         let counted = self.meet_counted(batch, names);
         if self.limited {

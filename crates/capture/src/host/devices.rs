@@ -6,18 +6,22 @@ use rustc_hash::FxHashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The settings of a device's queue that decide how it behaves.
-const SETTINGS: &[&str] = &[
+/// The settings of a device's queue that people and tuning daemons change while it is used.
+pub(super) const TUNED: &[&str] = &[
     "queue/scheduler",
     "queue/nr_requests",
     "queue/read_ahead_kb",
-    "queue/rotational",
     "queue/write_cache",
     "queue/wbt_lat_usec",
     "queue/max_sectors_kb",
-    "queue/max_hw_sectors_kb",
     "queue/nomerges",
     "queue/rq_affinity",
+];
+
+/// The others that decide how it behaves.
+const SETTINGS: &[&str] = &[
+    "queue/rotational",
+    "queue/max_hw_sectors_kb",
     "queue/logical_block_size",
     "queue/physical_block_size",
     "queue/minimum_io_size",
@@ -87,7 +91,7 @@ fn read_device(path: &Path, disk: Option<&str>) -> Option<Device> {
         bio_based: disk.is_none() && !path.join("mq").exists(),
         below,
         backing_file,
-        settings_start: read_settings(path, SETTINGS),
+        settings_start: read_settings(path, TUNED.iter().chain(SETTINGS)),
         ..Device::default()
     })
 }
@@ -148,12 +152,19 @@ fn stat(path: &Path) -> Vec<u64> {
     text.split_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
 
+/// Where the kernel tells of a device.
+pub(super) fn directory(device: &Device) -> PathBuf {
+    PathBuf::from(format!("/sys/dev/block/{}:{}", device.major, device.minor))
+}
+
 /// Reads the counters of `devices`: the watch begins now.
 pub fn read_start(devices: &mut [Device]) {
     for device in devices {
-        let path = PathBuf::from(format!("/sys/dev/block/{}:{}", device.major, device.minor));
+        let path = directory(device);
         device.in_flight_start = in_flight(&path);
         device.stat_start = stat(&path);
+        // Loading the programs took a while.
+        device.settings_start.extend(read_settings(&path, TUNED));
     }
 }
 

@@ -4,6 +4,7 @@
 //! What does not belong here: block I/O itself.
 
 pub mod cgroup;
+pub mod changes;
 pub mod devices;
 pub mod held;
 pub mod lockdown;
@@ -29,9 +30,12 @@ pub(crate) fn read_number(path: impl AsRef<Path>) -> Option<u64> {
 }
 
 /// Files under `directory` by name, those that are readable.
-pub(crate) fn read_settings(directory: &Path, names: &[&str]) -> BTreeMap<String, String> {
+pub(crate) fn read_settings<'a>(
+    directory: &Path,
+    names: impl IntoIterator<Item = &'a &'a str>,
+) -> BTreeMap<String, String> {
     names
-        .iter()
+        .into_iter()
         .filter_map(|name| Some(((*name).to_owned(), read_text(directory.join(name))?)))
         .collect()
 }

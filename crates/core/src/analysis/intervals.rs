@@ -304,8 +304,12 @@ impl<P: Pass> Cutter<P> {
             self.readings.count_devices(&mut window, names, false, was_read);
         }
         if self.wanted.every_ns.is_some() {
-            // When settings changed is not known; that they did is what the whole report says.
-            window.devices.iter_mut().for_each(|device| device.settings_end.clear());
+            // Where only both ends were looked at, the whole report says that settings changed.
+            let (start_ns, end_ns) = (window.start_ns, window.end_ns);
+            for device in &mut window.devices {
+                device.settings_end.clear();
+                device.settings_changed.retain(|it| start_ns < it.by_ns && it.by_ns <= end_ns);
+            }
         }
         self.pass(number, environment, names).add(&samples, names);
         let pass = self.open.remove(&number).unwrap_or_else(|| self.like.begin(&window));

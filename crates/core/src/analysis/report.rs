@@ -164,7 +164,7 @@ impl Report<'_> {
         let unseen = self.all.requests == 0 && self.environment.filter.is_empty();
         let counters = counters::counters(device, self.window);
         counters::is_hung(device, self.window)
-            || settings::has_changed(device)
+            || settings::has_changed(self.environment, device)
             || (unseen && counters.is_some_and(|counters| counters::completed(&counters) > 0))
     }
 

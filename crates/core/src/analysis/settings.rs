@@ -1,8 +1,8 @@
-//! Settings and limits that were not the same at both ends of the watch.
+//! Settings and limits that were not the same all the time.
 
 use super::summary::ChangedSetting;
 use crate::model::Environment;
-use crate::model::environment::Device;
+use crate::model::environment::{Device, SettingChange};
 use std::collections::BTreeMap;
 
 type Settings = BTreeMap<String, String>;
@@ -11,8 +11,7 @@ type Settings = BTreeMap<String, String>;
 pub(super) fn changed(environment: &Environment) -> Vec<ChangedSetting> {
     let mut all = differences(None, &environment.settings_start, &environment.settings_end);
     for device in &environment.devices {
-        let name = Some(device.name.as_str());
-        all.extend(differences(name, &device.settings_start, &device.settings_end));
+        all.extend(of_device(environment, device));
     }
     for cgroup in &environment.cgroups {
         let own = differences(None, &cgroup.settings_start, &cgroup.settings_end);
@@ -22,8 +21,41 @@ pub(super) fn changed(environment: &Environment) -> Vec<ChangedSetting> {
     all
 }
 
-pub(super) fn has_changed(device: &Device) -> bool {
-    !differences(None, &device.settings_start, &device.settings_end).is_empty()
+pub(super) fn has_changed(environment: &Environment, device: &Device) -> bool {
+    !of_device(environment, device).is_empty()
+}
+
+/// What was seen to change, and of settings that nobody looked at meanwhile what differs at the end.
+fn of_device(environment: &Environment, device: &Device) -> Vec<ChangedSetting> {
+    let noted = &device.settings_changed;
+    let mut all: Vec<ChangedSetting> =
+        noted.iter().filter_map(|change| seen(environment, device, change)).collect();
+    let ends = differences(Some(&device.name), &device.settings_start, &device.settings_end);
+    all.extend(ends.into_iter().filter(|it| noted.iter().all(|seen| seen.setting != it.setting)));
+    all
+}
+
+/// A change that was seen, where the watch was not over by then.
+fn seen(
+    environment: &Environment,
+    device: &Device,
+    change: &SettingChange,
+) -> Option<ChangedSetting> {
+    let of_watch = |at_ns: u64| at_ns.saturating_sub(environment.start_ns);
+    let is_in = change.by_ns > environment.start_ns
+        && (change.since_ns < environment.end_ns || environment.end_ns == 0);
+    let value = |it: &Option<String>| it.clone().unwrap_or_else(absent);
+    is_in.then(|| ChangedSetting {
+        device: Some(device.name.clone()),
+        setting: change.setting.clone(),
+        before: value(&change.before),
+        after: value(&change.after),
+        between_ns: Some((of_watch(change.since_ns), of_watch(change.by_ns))),
+    })
+}
+
+fn absent() -> String {
+    "(absent)".to_owned()
 }
 
 /// What `after` has otherwise than `before`; nothing where one of them was not read.
@@ -31,7 +63,6 @@ fn differences(device: Option<&str>, before: &Settings, after: &Settings) -> Vec
     if before.is_empty() || after.is_empty() {
         return Vec::new();
     }
-    let absent = || "(absent)".to_owned();
     let mut names: Vec<&String> = before.keys().chain(after.keys()).collect();
     names.sort_unstable();
     names.dedup();
@@ -42,6 +73,7 @@ fn differences(device: Option<&str>, before: &Settings, after: &Settings) -> Vec
             setting: name.clone(),
             before: before.get(name).cloned().unwrap_or_else(absent),
             after: after.get(name).cloned().unwrap_or_else(absent),
+            between_ns: None,
         })
         .collect()
 }

@@ -327,15 +327,18 @@ pub struct ErrorCount {
     pub requests: u64,
 }
 
-/// A setting that was not the same at both ends of the watch.
+/// A setting that was not the same all the time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ChangedSetting {
     /// The device; `None` for a setting of the machine.
     pub device: Option<String>,
     /// Its name.
     pub setting: String,
-    /// Its value when the watch began.
+    /// Its value before.
     pub before: String,
-    /// Its value when it ended.
+    /// Its value afterwards.
     pub after: String,
+    /// When it was last seen to be as before, and first to be as afterwards: nanoseconds after the watch
+    /// began. `None` where only both ends of the watch were looked at.
+    pub between_ns: Option<(u64, u64)>,
 }

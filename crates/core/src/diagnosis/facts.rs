@@ -252,6 +252,16 @@ impl<'a> Facts<'a> {
         self.setting(device, name)?.trim().parse().ok()
     }
 
+    /// The lowest number that a setting was while the device was watched.
+    pub fn lowest(&self, device: &DeviceSummary, name: &str) -> Option<f64> {
+        let changed = self.summary.changed_settings.iter();
+        let of_it = changed.filter(|it| {
+            it.setting == name && it.device.as_deref() == Some(device.device.as_str())
+        });
+        let became = of_it.filter_map(|it| it.after.trim().parse().ok());
+        self.number(device, name).into_iter().chain(became).reduce(f64::min)
+    }
+
     /// Whether the device is a drive that is built into a machine of one's own, or stands on such drives only:
     /// as far as it tells, nobody else uses it, and nobody sold it by the request. `false` where that is not
     /// known.

@@ -186,6 +186,24 @@ object! {
         pub settings_start: BTreeMap<String, String>,
         /// The same when it ended.
         pub settings_end: BTreeMap<String, String>,
+        /// Those that were seen to change meanwhile, in the order in which they were.
+        pub settings_changed: Vec<SettingChange>,
+    }
+}
+
+object! {
+    /// A setting of a device that became another while the watch ran.
+    pub struct SettingChange {
+        /// Its name.
+        pub setting: String,
+        /// Its value until then; absent where it was not there.
+        pub before: Option<String>,
+        /// Its value from then on; absent where it is not there any more.
+        pub after: Option<String>,
+        /// When it was last seen to have the old value, CLOCK_MONOTONIC nanoseconds.
+        pub since_ns: u64,
+        /// When it was first seen to have the new one, CLOCK_MONOTONIC nanoseconds.
+        pub by_ns: u64,
     }
 }
 

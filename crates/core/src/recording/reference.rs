@@ -5,7 +5,7 @@
 use super::tables::{TABLES, TableInfo};
 use crate::model::Metric;
 use crate::model::cgroup::Cgroup;
-use crate::model::environment::{Cost, Device, Environment, FORMAT, Field, Mount};
+use crate::model::environment::{Cost, Device, Environment, FORMAT, Field, Mount, SettingChange};
 use crate::model::loss::{Loss, Losses};
 use crate::model::metric::Shape;
 use crate::model::table::ColumnInfo;
@@ -19,6 +19,7 @@ pub fn reference() -> String {
     for (title, fields) in [
         ("The recording", Environment::FIELDS),
         ("`Device`", Device::FIELDS),
+        ("`SettingChange`", SettingChange::FIELDS),
         ("`Mount`", Mount::FIELDS),
         ("`Cgroup`", Cgroup::FIELDS),
         ("`Losses`", Losses::FIELDS),

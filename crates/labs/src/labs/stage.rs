@@ -7,14 +7,14 @@ use crate::devices::{Backing, BlockDevice, Cgroup, FileSystem, Hand, Kind, LoopD
 use crate::error::Context;
 use crate::fio::Job;
 use crate::scratch::Scratch;
-use crate::{Result, command, machine, process};
+use crate::{Error, Result, command, machine, process};
 use rustix::process::Signal;
 use std::any::Any;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -264,6 +264,33 @@ impl Stage {
             fs::write(&path, &before).context(|| format!("write {before} to {}", path.display()))
         });
         Ok(())
+    }
+
+    /// The same in the watch, so many tenths of it after its beginning; then another setting, which may
+    /// not be there before.
+    pub fn cause_in_watch(
+        &mut self,
+        device: &dyn BlockDevice,
+        tenths: (u64, u64),
+        (setting, value): (&'static str, &'static str),
+        further: Option<(&'static str, &'static str)>,
+    ) {
+        let queue = PathBuf::from(format!("/sys/block/{}/queue", device.name()));
+        let (path, scratch) = (queue.join(setting), Arc::clone(&self.scratch));
+        let before = Arc::new(OnceLock::new());
+        let (was, of) = (Arc::clone(&before), path.clone());
+        self.in_watch(tenths, move || {
+            if let Ok(old) = scratch.set(&path, value) {
+                drop(was.set(old));
+            }
+            drop(further.map(|(name, value)| scratch.set(&queue.join(name), value)));
+            NEVER_MS
+        });
+        self.relieved(Measure::Bytes, move |_| {
+            let gone = || Error::failed(format!("change {}", of.display()), "the watch was over");
+            let before = before.get().ok_or_else(gone)?;
+            fs::write(&of, before).context(|| format!("write {before} to {}", of.display()))
+        });
     }
 
     /// Starts a shell that runs `script` with `arguments` as $1 and so on.

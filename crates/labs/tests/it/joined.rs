@@ -223,26 +223,35 @@ fn deleted() -> Result<()> {
     Ok(())
 }
 
-/// A setting that somebody changes during the watch is told with both values.
+/// A setting that somebody changes during the watch, to and fro, is told with its values and times.
 fn setting_changes() -> Result<()> {
     let scratch = Scratch::new()?;
     let device = LoopDevice::new(&scratch, Backing::Tmpfs, 16 * MIB)?;
     let setting = format!("/sys/block/{}/queue/read_ahead_kb", device.name());
     scratch.set(Path::new(&setting), "128")?;
     let output = scratch.fresh("recording");
-    let recording = watch(&device, &output, &shell(&format!("echo 68 > {setting}")))?;
+    let script = format!("echo 32 > {setting}; sleep 2.5; echo 68 > {setting}");
+    let recording = watch(&device, &output, &shell(&script))?;
     let about = recording.environment.devices.iter().find(|it| it.name == device.name());
     let about = about.expect("the watched device is described");
     let of = |settings: &BTreeMap<String, String>| settings.get("queue/read_ahead_kb").cloned();
     assert_eq!(of(&about.settings_start).as_deref(), Some("128"));
     assert_eq!(of(&about.settings_end).as_deref(), Some("68"));
+    let [first, second] = about.settings_changed.as_slice() else {
+        panic!("{:#?}", about.settings_changed)
+    };
+    let values = [&first.before, &first.after, &second.before, &second.after];
+    let values = values.map(|it| it.as_deref().unwrap_or_default());
+    assert_eq!(values, ["128", "32", "32", "68"]);
+    let times = [first.since_ns, first.by_ns, second.since_ns, second.by_ns];
+    assert!(times.is_sorted() && first.since_ns >= recording.environment.start_ns, "{times:?}");
     let mut report = iowhy(["report"])?;
     report.arg(&output).env("COLUMNS", "200");
     let text = said(&finish(report)?);
-    let said = text.lines().find(|line| line.contains("changed during the watch"));
+    let said = text.lines().find(|line| line.contains("read_ahead_kb changed about"));
     let said = said.unwrap_or_default();
     assert!(
-        ["read_ahead_kb", "128", "68", device.name()].iter().all(|word| said.contains(word)),
+        ["128", "32", "into the watch", device.name()].iter().all(|word| said.contains(word)),
         "{text}"
     );
     scratch.restore();

@@ -223,8 +223,15 @@ fn error(count: &ErrorCount) -> String {
 
 fn changed_settings(summary: &Summary, style: &Style) -> Vec<String> {
     let note = |change: &iowhy_core::analysis::summary::ChangedSetting| {
+        // Between two looks, a second apart: their middle says no more than is known.
+        let when = change.between_ns.map_or_else(
+            || "during the watch".to_owned(),
+            |(since, by)| {
+                format!("about {} into the watch", human::time(since.midpoint(by) as f64, style))
+            },
+        );
         format!(
-            "{} {} changed during the watch: {} {} {}",
+            "{} {} changed {when}: {} {} {}",
             escape(change.device.as_deref().unwrap_or("setting"), style),
             escape(&change.setting, style),
             escape(&change.before, style),

@@ -26,8 +26,13 @@ rule!(
     needs: [Queueing, Settings],
 );
 
+/// How many requests may be under way, at the time at which fewest might.
+fn tags(facts: &Facts<'_>, device: &DeviceSummary) -> Option<f64> {
+    facts.lowest(device, "queue/nr_requests")
+}
+
 fn is_short(facts: &Facts<'_>, device: &DeviceSummary) -> bool {
-    facts.number(device, "queue/nr_requests").is_some_and(|it| it <= SHORT)
+    tags(facts, device).is_some_and(|it| it <= SHORT)
 }
 
 /// The waits for one of the device's tags, and their share of the blocked time beside other devices.
@@ -54,20 +59,20 @@ fn is_starved(facts: &Facts<'_>, device: &DeviceSummary) -> bool {
 /// Whether so few tags, while others wait for one, make an even rate by themselves: each comes back after
 /// as long as the device takes, so that the rate says nothing of what the device could do.
 pub(super) fn sets_the_pace(facts: &Facts<'_>, device: &DeviceSummary) -> bool {
-    facts.number(device, "queue/nr_requests").is_some_and(|it| it <= FEW) && is_starved(facts, device)
+    tags(facts, device).is_some_and(|it| it <= FEW) && is_starved(facts, device)
 }
 
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_queueing()?;
     let device = facts.busiest(|device| is_starved(facts, device));
     let Some(device) = device else { return Ok(Verdict::Clear) };
-    let tags = facts.number(device, "queue/nr_requests").unwrap_or(0.0);
+    let allowed = tags(facts, device).unwrap_or(0.0);
     let name = &device.device;
     let (held, whole) =
         (facts::stage_sum(device, Interval::Q2g), facts::stage_sum(device, Interval::Q2c));
     let (waited, of_threads) = waits(facts, device);
     let sentence = format!(
-        "{name} may have only {tags:.0} requests under way: others wait for one to come back, {} of their time",
+        "{name} may have only {allowed:.0} requests under way: others wait for one to come back, {} of their time",
         words::percent(held as f64 / whole.max(1) as f64),
     );
     let top = facts.top_process(device, |_| true);
@@ -82,7 +87,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .upper_bound()
         .sure(if waited.class_ns > 0 { Confidence::Certain } else { Confidence::Likely })
         .shown("time before a request was got (Q2G)", held as f64 / whole.max(1) as f64 * 100.0, "%", format!("iowhy stages -d {name}"))
-        .shown("nr_requests", tags, "requests", format!("cat /sys/block/{name}/queue/nr_requests"))
+        .shown("nr_requests", allowed, "requests", format!("cat /sys/block/{name}/queue/nr_requests"))
         .shown("threads' waits for a tag", waited.class_ns as f64, "ns", "iowhy waits")
         .fix(format!("`echo 256 > /sys/block/{name}/queue/nr_requests`; more than the device takes needs a scheduler (\"Invalid argument\" with none); for SCSI also device/queue_depth, for virtio the host's queue size"))
         .check("with more of them the time before a request is got (Q2G) falls; if the time at the device (D2C) rises by as much, the device was the limit after all")
@@ -93,19 +98,28 @@ fn judge(facts: &Facts<'_>) -> Judged {
 mod tests {
     use crate::diagnosis::{Diagnosis, diagnose};
     use crate::model::WaitClass;
-    use crate::model::environment::Device;
-    use crate::script::Script;
+    use crate::model::environment::{Device, SettingChange};
+    use crate::script::{START_NS, Script};
 
     const MS: u64 = 1_000_000;
 
-    /// Four reads at once, of 8 ms each, from a queue of so many tags, for which somebody waits on `device`.
-    fn judged(tags: &str, device: &str) -> Diagnosis {
+    /// A queue of so many tags.
+    fn script(tags: &str) -> Script {
         let mut script = Script::new(10);
         script.environment.devices.push(Device {
             name: "sda".to_owned(),
             settings_start: [("queue/nr_requests".to_owned(), tags.to_owned())].into(),
             ..Device::default()
         });
+        script
+    }
+
+    /// Four reads at once, of 8 ms each, from such a queue, for which somebody waits on `device`.
+    fn judged(tags: &str, device: &str) -> Diagnosis {
+        waited(script(tags), device)
+    }
+
+    fn waited(mut script: Script, device: &str) -> Diagnosis {
         for index in 0..4 * 1248_u64 {
             let read = script.read("sda", 4096).by(7, "fio").at((index / 4 * 8 * MS) as i64);
             read.sector(index * 7919 * 8).direct(1000, 1000, 8 * MS - 2000).add();
@@ -114,6 +128,19 @@ mod tests {
         let device = script.names.intern(device);
         script.batch.waits.last_mut().unwrap().device = Some(device);
         diagnose(&script.summary())
+    }
+
+    #[test]
+    fn what_became_short_meanwhile_is_short() {
+        let mut script = script("256");
+        let change = SettingChange {
+            setting: "queue/nr_requests".to_owned(),
+            after: Some("4".to_owned()),
+            by_ns: START_NS + 1,
+            ..SettingChange::default()
+        };
+        script.environment.devices[0].settings_changed.push(change);
+        assert!(has(&waited(script, "sda"), "tag-starvation"));
     }
 
     fn has(diagnosis: &Diagnosis, cause: &str) -> bool {

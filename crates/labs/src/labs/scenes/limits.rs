@@ -3,10 +3,8 @@
 use super::*;
 use crate::labs::expected::Expected;
 use crate::labs::measure::{Measure, Relief};
-use crate::labs::stage::NEVER_MS;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 /// The labs.
 pub const LABS: &[Lab] = &[
@@ -43,7 +41,7 @@ pub const LABS: &[Lab] = &[
 ];
 
 /// Direct random I/O on all of a device.
-fn random(device: &dyn BlockDevice, access: Access, depth: u64) -> Job {
+pub(super) fn random(device: &dyn BlockDevice, access: Access, depth: u64) -> Job {
     let engine = if depth == 1 { Engine::Psync } else { Engine::Libaio };
     Job::new(device.path(), engine, access, 4096)
         .direct()

@@ -1,7 +1,7 @@
 //! The scenarios.
 
 use super::Lab;
-use super::stage::Stage;
+use super::stage::{NEVER_MS, Stage};
 use crate::devices::{Backing, BlockDevice, Cgroup, Kind, Limit};
 use crate::fio::{self, Access, Engine, Job};
 use crate::{Error, Result};
@@ -17,12 +17,14 @@ pub mod journals;
 pub mod limits;
 pub mod pairs;
 pub mod quest_db;
+pub mod settings;
 
 /// Every scenario.
 pub const ALL: &[&[Lab]] = &[
     cases::LABS,
     quest_db::LABS,
     limits::LABS,
+    settings::LABS,
     caching::LABS,
     journals::LABS,
     pairs::LABS,
