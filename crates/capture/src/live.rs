@@ -127,13 +127,13 @@ impl Live {
         let tables = options
             .files
             .then(|| Tables::begin(&session, environment.start_ns, options.most_calls));
-        let asleep = std::mem::take(&mut session.sleepers);
         environment.tables = tables_of(options);
         environment.limits = limits(&plan, &session, &facts, unlisted);
         let start_ns = environment.start_ns;
         Ok(Live {
             sampler: options.sampling.map(|sampling| Sampler::new(sampling, start_ns)),
             changes: Changes::new(start_ns),
+            asleep: std::mem::take(&mut session.sleepers),
             session,
             decoder,
             reader,
@@ -145,7 +145,6 @@ impl Live {
             held_back: HeldBack::default(),
             in_flight,
             at_end: LookedAt::default(),
-            asleep,
             standing: Vec::new(),
             tables,
             cpu_before_ns,
@@ -174,7 +173,7 @@ impl Live {
         self.environment.ended_by = why.to_owned();
         self.environment.settings_end = system::settings();
         devices::read_end(&mut self.environment.devices, self.limited);
-        self.changes.look(&mut self.environment.devices);
+        self.changes.look(&mut self.environment.devices, &self.reader);
     }
 
     /// Brings losses and cost in the environment up to date; after the end they are.
@@ -300,6 +299,7 @@ impl Source for Live {
         }
         if !self.stopped {
             self.drain_uses(batch, names);
+            self.changes.look_if_due(&mut self.environment.devices, &self.reader);
         }
         if self.empty {
             self.decoder.settle_opens(batch, names);
@@ -309,9 +309,7 @@ impl Source for Live {
             self.finish(batch, names);
         } else if let Some(sampler) = self.sampler.as_mut().filter(|_| !self.stopped) {
             // What ended before is to be read before: a recording is cut by the order of rows.
-            if sampler.look_if_due(!self.empty, &self.session, batch, names) {
-                self.changes.look(&mut self.environment.devices);
-            }
+            sampler.look_if_due(!self.empty, &self.session, batch, names);
         }
         let counted = self.meet_counted(batch, names);
         if self.limited {

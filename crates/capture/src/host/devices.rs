@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The settings of a device's queue that people and tuning daemons change while it is used.
-pub(super) const TUNED: &[&str] = &[
+pub const TUNED: &[&str] = &[
     "queue/scheduler",
     "queue/nr_requests",
     "queue/read_ahead_kb",

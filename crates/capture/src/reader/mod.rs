@@ -1,5 +1,6 @@
 //! Reads of what may never answer: other processes' memory, their programs' files, those that they hold
-//! open, and whatever their own view of the file system has under `/tmp`. On a sick disk such a read waits
+//! open, and whatever their own view of the file system has under `/tmp`; and devices' settings, while somebody
+//! may be changing them. On a sick disk such a read waits
 //! for just that disk, or for a lock of the process that waits for it, and cannot be interrupted; a hostile
 //! file system in user space need not answer at all. A thread of iowhy would keep it from ending, so that a
 //! process of its own reads: the same program, asked over a pipe. When it waits for too long it is given up
@@ -30,6 +31,8 @@ use question::{Question, What};
 use rustc_hash::FxHashSet;
 use serde::de::DeserializeOwned;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -47,6 +50,9 @@ const MOST_WAIT_IN_ALL: Duration = Duration::from_secs(2);
 const PART_OF_WATCH: u32 = 50;
 /// Readers that were given up and have not ended.
 const MOST_GIVEN_UP: usize = 4;
+
+/// What a question that is not about a process is about.
+const NO_PROCESS: u32 = 0;
 
 /// Why something was not read, as a stack's reason.
 pub const LATE: &str = "the process's memory or its programs' files could not be read in time";
@@ -135,6 +141,16 @@ impl Reader {
         self.ask(process, What::Held { prefixes: prefixes.to_vec() })
     }
 
+    /// Settings of the devices in these directories that are changed while they are used. Whoever changes the
+    /// scheduler of a disk that hangs waits for its requests, and on older kernels holds a lock meanwhile that
+    /// readers need, too.
+    pub fn settings(
+        &self,
+        directories: Vec<PathBuf>,
+    ) -> Result<Vec<BTreeMap<String, String>>, Unanswered> {
+        self.ask(NO_PROCESS, What::Settings { directories })
+    }
+
     fn ask<T: DeserializeOwned>(&self, process: u32, what: What) -> Result<T, Unanswered> {
         let mut asker = self.0.borrow_mut();
         let answer = asker.ask(&Question { process, what });
@@ -159,9 +175,10 @@ impl Reader {
     /// Adds what was not read.
     pub fn losses(&self, losses: &mut Losses) {
         let asker = self.0.borrow();
-        let meaning = "stacks, locks or command lines of programs that could not be read in time";
+        let meaning = "stacks, locks or command lines of programs, or settings of devices, that could not be read in time";
         losses.add("unread", asker.unanswered, meaning, false);
-        let meaning = "looks into programs that never ended, or failed, and were given up";
+        let meaning =
+            "looks into programs or settings that never ended, or failed, and were given up";
         losses.add("readers", asker.hung, meaning, false);
     }
 }

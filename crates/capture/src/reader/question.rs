@@ -1,11 +1,12 @@
 //! What the reader is asked and what it answers: each a line of JSON on a pipe.
 
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 
-/// What is to be found out about a process.
+/// What is to be found out about a process, or about devices.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Question {
-    /// Its number.
+    /// The process's number; 0 where it is about devices.
     pub process: u32,
     /// What of it.
     pub what: What,
@@ -32,6 +33,11 @@ pub(super) enum What {
     Held {
         /// Of which only those are kept whose path begins so; all without any.
         prefixes: Vec<String>,
+    },
+    /// Settings of devices that are changed while they are used: `Vec<BTreeMap<String, String>>`.
+    Settings {
+        /// Where the kernel tells of them.
+        directories: Vec<PathBuf>,
     },
 }
 

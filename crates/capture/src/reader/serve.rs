@@ -3,7 +3,9 @@
 use super::perf_map::PerfMaps;
 use super::question::{Function, Question, WORDS, What};
 use super::sleeping_stack::SleepingStacks;
+use crate::host::devices::TUNED;
 use crate::host::held::Look;
+use crate::host::read_settings;
 use blazesym::symbolize::source::{Process, Source};
 use blazesym::symbolize::{Input, Reason, Symbolized, Symbolizer};
 use blazesym::{Addr, Pid};
@@ -45,6 +47,10 @@ impl Tools {
             }
             What::Words { address } => serde_json::to_value(words_at(process, *address)),
             What::Arguments => serde_json::to_value(arguments_of(process)),
+            What::Settings { directories } => {
+                let all = directories.iter().map(|it| read_settings(it, TUNED));
+                serde_json::to_value(all.collect::<Vec<_>>())
+            }
             What::Held { prefixes } => {
                 let look = self.look.get_or_insert_with(Look::default);
                 serde_json::to_value(look.process(process, prefixes))

@@ -76,17 +76,17 @@ impl Sampler {
         Duration::from_nanos(self.due_ns.saturating_sub(now_ns()))
     }
 
-    /// Looks if it is time to, and says whether it was; while there is much else to do (`busy`), a little later.
+    /// Looks if it is time to; while there is much else to do (`busy`), a little later.
     pub fn look_if_due(
         &mut self,
         busy: bool,
         session: &Session,
         batch: &mut Batch,
         names: &mut Names,
-    ) -> bool {
+    ) {
         let now = now_ns();
         if now < self.due_ns + if busy { PATIENCE_NS } else { 0 } {
-            return false;
+            return;
         }
         let every_ns = (self.sampling.every.as_nanos() as u64).max(1);
         // Looks that were missed are not made up for.
@@ -95,7 +95,6 @@ impl Sampler {
         let now_ns = now_ns();
         self.look(now_ns, &under_way, batch, names);
         self.look_at_page_cache(now_ns, session, batch, names);
-        true
     }
 
     /// Processes that got their first rows since this was asked last.

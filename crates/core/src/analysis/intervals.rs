@@ -305,7 +305,9 @@ impl<P: Pass> Cutter<P> {
         }
         if self.wanted.every_ns.is_some() {
             // Where only both ends were looked at, the whole report says that settings changed.
-            let (start_ns, end_ns) = (window.start_ns, window.end_ns);
+            let start_ns = window.start_ns;
+            // The last look comes when the watch is over.
+            let end_ns = if self.last == Some(number) { u64::MAX } else { window.end_ns };
             for device in &mut window.devices {
                 device.settings_end.clear();
                 device.settings_changed.retain(|it| start_ns < it.by_ns && it.by_ns <= end_ns);

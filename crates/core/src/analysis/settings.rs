@@ -2,7 +2,7 @@
 
 use super::summary::ChangedSetting;
 use crate::model::Environment;
-use crate::model::environment::{Device, SettingChange};
+use crate::model::environment::{Device, SettingChange, chosen};
 use std::collections::BTreeMap;
 
 type Settings = BTreeMap<String, String>;
@@ -44,18 +44,19 @@ fn seen(
     let of_watch = |at_ns: u64| at_ns.saturating_sub(environment.start_ns);
     let is_in = change.by_ns > environment.start_ns
         && (change.since_ns < environment.end_ns || environment.end_ns == 0);
-    let value = |it: &Option<String>| it.clone().unwrap_or_else(absent);
-    is_in.then(|| ChangedSetting {
+    (is_in && is_another(Some(&change.before), Some(&change.after))).then(|| ChangedSetting {
         device: Some(device.name.clone()),
         setting: change.setting.clone(),
-        before: value(&change.before),
-        after: value(&change.after),
+        before: change.before.clone(),
+        after: change.after.clone(),
         between_ns: Some((of_watch(change.since_ns), of_watch(change.by_ns))),
     })
 }
 
-fn absent() -> String {
-    "(absent)".to_owned()
+/// Whether the values differ: what could be chosen besides, as a scheduler that was loaded for another
+/// device, is no change.
+fn is_another(before: Option<&String>, after: Option<&String>) -> bool {
+    before.map(|it| chosen(it)) != after.map(|it| chosen(it))
 }
 
 /// What `after` has otherwise than `before`; nothing where one of them was not read.
@@ -66,7 +67,8 @@ fn differences(device: Option<&str>, before: &Settings, after: &Settings) -> Vec
     let mut names: Vec<&String> = before.keys().chain(after.keys()).collect();
     names.sort_unstable();
     names.dedup();
-    let differs = names.into_iter().filter(|name| before.get(*name) != after.get(*name));
+    let absent = || "(absent)".to_owned();
+    let differs = names.into_iter().filter(|name| is_another(before.get(*name), after.get(*name)));
     differs
         .map(|name| ChangedSetting {
             device: device.map(str::to_owned),

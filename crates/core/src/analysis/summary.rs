@@ -339,6 +339,6 @@ pub struct ChangedSetting {
     /// Its value afterwards.
     pub after: String,
     /// When it was last seen to be as before, and first to be as afterwards: nanoseconds after the watch
-    /// began. `None` where only both ends of the watch were looked at.
+    /// began, 0 where that was earlier. `None` where only both ends of the watch were looked at.
     pub between_ns: Option<(u64, u64)>,
 }

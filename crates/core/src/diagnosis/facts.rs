@@ -11,6 +11,7 @@ use crate::model::{Origin, WaitClass};
 
 mod behind;
 pub mod calls;
+pub mod moment;
 pub mod over_time;
 pub mod shape;
 
@@ -252,14 +253,15 @@ impl<'a> Facts<'a> {
         self.setting(device, name)?.trim().parse().ok()
     }
 
-    /// The lowest number that a setting was while the device was watched.
-    pub fn lowest(&self, device: &DeviceSummary, name: &str) -> Option<f64> {
-        let changed = self.summary.changed_settings.iter();
-        let of_it = changed.filter(|it| {
-            it.setting == name && it.device.as_deref() == Some(device.device.as_str())
-        });
-        let became = of_it.filter_map(|it| it.after.trim().parse().ok());
-        self.number(device, name).into_iter().chain(became).reduce(f64::min)
+    /// A setting as it was last seen, as a number.
+    pub fn latest_number(&self, device: &DeviceSummary, name: &str) -> Option<f64> {
+        let mut changed = self.summary.changed_settings.iter().rev();
+        let last = changed
+            .find(|it| it.setting == name && it.device.as_deref() == Some(device.device.as_str()));
+        match last {
+            Some(change) => change.after.trim().parse().ok().filter(|it: &f64| it.is_finite()),
+            None => self.number(device, name),
+        }
     }
 
     /// Whether the device is a drive that is built into a machine of one's own, or stands on such drives only:

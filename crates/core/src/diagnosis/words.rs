@@ -77,11 +77,6 @@ pub(crate) fn flags(subject: &super::Subject) -> String {
     }
 }
 
-/// The scheduler that is chosen in `none [mq-deadline] kyber`.
-pub(crate) fn chosen(setting: &str) -> Option<&str> {
-    setting.split_once('[')?.1.split_once(']').map(|(name, _)| name)
-}
-
 /// What names have in common, with a star for what differs: `/tmp/*/N.txt`. Runs of digits count as
 /// one thing where they differ.
 pub(crate) fn pattern(names: &[&str]) -> Option<String> {

@@ -3,6 +3,10 @@
 use super::{Compared, LEAST_REQUESTS, Pair, Which};
 use crate::analysis::{Direction, Interval, Summary};
 use crate::diagnosis::words;
+use crate::figures::plural;
+
+/// Changes of settings that are told one by one.
+const MOST_CHANGES: usize = 4;
 
 /// The sentences.
 pub(super) fn doubts(compared: &Compared<'_>) -> Vec<String> {
@@ -33,12 +37,16 @@ fn of_side(summary: &Summary) -> Vec<String> {
     if !summary.watch.finished {
         doubts.push("the watch was cut off".to_owned());
     }
-    for change in &summary.changed_settings {
+    let changed = &summary.changed_settings;
+    for change in changed.iter().take(MOST_CHANGES) {
         let of = change.device.as_deref().unwrap_or("the machine");
         doubts.push(format!(
             "{} of {of} changed during the watch, from {} to {}",
             change.setting, change.before, change.after
         ));
+    }
+    if let Some(more @ 1..) = changed.len().checked_sub(MOST_CHANGES) {
+        doubts.push(format!("{} more of settings", plural(more as u64, "change")));
     }
     for device in summary.devices.iter().filter(|it| it.stalled_ns.is_some()) {
         let stalled = words::time(device.stalled_ns.unwrap_or(0) as f64);

@@ -6,7 +6,7 @@ use crate::analysis::Summary;
 use crate::analysis::summary::DeviceSummary;
 use crate::diagnosis::words;
 use crate::model::cgroup::{Cgroup, IoLimit};
-use crate::model::environment::Mount;
+use crate::model::environment::{Mount, chosen};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -213,7 +213,7 @@ fn settings(devices: Option<&Pair<'_>>, both: [&BTreeMap<String, String>; 2], fo
     }
     let names: BTreeSet<&String> = both.iter().flat_map(|it| it.keys()).collect();
     for name in names {
-        let chosen = |value: &String| words::chosen(value).unwrap_or(value).to_owned();
+        let chosen = |value: &String| chosen(value).to_owned();
         found.note(devices, name, both.map(|it| it.get(name).map(chosen)));
     }
 }

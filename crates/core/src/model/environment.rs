@@ -186,7 +186,8 @@ object! {
         pub settings_start: BTreeMap<String, String>,
         /// The same when it ended.
         pub settings_end: BTreeMap<String, String>,
-        /// Those that were seen to change meanwhile, in the order in which they were.
+        /// Those that were seen to change meanwhile, in the order in which they were; nothing of a device
+        /// that came later.
         pub settings_changed: Vec<SettingChange>,
     }
 }
@@ -196,15 +197,21 @@ object! {
     pub struct SettingChange {
         /// Its name.
         pub setting: String,
-        /// Its value until then; absent where it was not there.
-        pub before: Option<String>,
-        /// Its value from then on; absent where it is not there any more.
-        pub after: Option<String>,
+        /// Its value until then.
+        pub before: String,
+        /// Its value from then on.
+        pub after: String,
         /// When it was last seen to have the old value, CLOCK_MONOTONIC nanoseconds.
         pub since_ns: u64,
         /// When it was first seen to have the new one, CLOCK_MONOTONIC nanoseconds.
         pub by_ns: u64,
     }
+}
+
+/// A setting's value: of those that list what could be chosen (`none [mq-deadline] kyber`) what is.
+pub fn chosen(setting: &str) -> &str {
+    let inside = setting.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+    inside.map_or(setting, |(name, _)| name)
 }
 
 impl Device {

@@ -276,19 +276,25 @@ impl Stage {
         further: Option<(&'static str, &'static str)>,
     ) {
         let queue = PathBuf::from(format!("/sys/block/{}/queue", device.name()));
-        let (path, scratch) = (queue.join(setting), Arc::clone(&self.scratch));
+        let (of, scratch) = (queue.join(setting), Arc::clone(&self.scratch));
+        let change = move || -> Result<String> {
+            let before = scratch.set(&queue.join(setting), value)?;
+            let further = further.map(|(name, value)| scratch.set(&queue.join(name), value));
+            further.transpose().map(|_| before)
+        };
         let before = Arc::new(OnceLock::new());
-        let (was, of) = (Arc::clone(&before), path.clone());
+        let was = Arc::clone(&before);
         self.in_watch(tenths, move || {
-            if let Ok(old) = scratch.set(&path, value) {
-                drop(was.set(old));
-            }
-            drop(further.map(|(name, value)| scratch.set(&queue.join(name), value)));
+            drop(was.set(change()));
             NEVER_MS
         });
         self.relieved(Measure::Bytes, move |_| {
-            let gone = || Error::failed(format!("change {}", of.display()), "the watch was over");
-            let before = before.get().ok_or_else(gone)?;
+            let failed = |why: String| Error::failed(format!("change {}", of.display()), why);
+            let before = match before.get() {
+                Some(Ok(before)) => before,
+                Some(Err(error)) => return Err(failed(error.to_string())),
+                None => return Err(failed("the watch was over".to_owned())),
+            };
             fs::write(&of, before).context(|| format!("write {before} to {}", of.display()))
         });
     }

@@ -241,7 +241,6 @@ fn setting_changes() -> Result<()> {
         panic!("{:#?}", about.settings_changed)
     };
     let values = [&first.before, &first.after, &second.before, &second.after];
-    let values = values.map(|it| it.as_deref().unwrap_or_default());
     assert_eq!(values, ["128", "32", "32", "68"]);
     let times = [first.since_ns, first.by_ns, second.since_ns, second.by_ns];
     assert!(times.is_sorted() && first.since_ns >= recording.environment.start_ns, "{times:?}");

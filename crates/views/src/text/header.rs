@@ -5,7 +5,7 @@ use super::{Screen, usage};
 use crate::escape::{escape, width};
 use crate::human::{self, plural};
 use crate::style::{Paint, Style};
-use iowhy_core::analysis::summary::{DeviceSummary, ErrorCount};
+use iowhy_core::analysis::summary::{ChangedSetting, DeviceSummary, ErrorCount};
 use iowhy_core::analysis::{Interval, Summary};
 
 /// Error numbers that block devices end requests with.
@@ -221,25 +221,36 @@ fn error(count: &ErrorCount) -> String {
     format!("{name} {}", human::count(count.requests))
 }
 
+/// Changes of settings that are shown one by one.
+const MOST_CHANGES: usize = 4;
+/// When the middle between two looks says no more than is known, nanoseconds.
+const NEAR_NS: u64 = 2_000_000_000;
+
 fn changed_settings(summary: &Summary, style: &Style) -> Vec<String> {
-    let note = |change: &iowhy_core::analysis::summary::ChangedSetting| {
-        // Between two looks, a second apart: their middle says no more than is known.
-        let when = change.between_ns.map_or_else(
-            || "during the watch".to_owned(),
-            |(since, by)| {
-                format!("about {} into the watch", human::time(since.midpoint(by) as f64, style))
-            },
-        );
-        format!(
-            "{} {} changed {when}: {} {} {}",
-            escape(change.device.as_deref().unwrap_or("setting"), style),
-            escape(&change.setting, style),
-            escape(&change.before, style),
-            style.either("→", "->"),
-            escape(&change.after, style),
-        )
+    let changed = &summary.changed_settings;
+    let shown = changed.iter().take(MOST_CHANGES).map(|change| changed_setting(change, style));
+    let more = changed.len().saturating_sub(MOST_CHANGES) as u64;
+    let more = (more > 0).then(|| format!("{} more of settings", plural(more, "change")));
+    shown.chain(more).collect()
+}
+
+fn changed_setting(change: &ChangedSetting, style: &Style) -> String {
+    let time = |nanoseconds: u64| human::time(nanoseconds as f64, style);
+    let when = match change.between_ns {
+        None => "during the watch".to_owned(),
+        Some((since, by)) if by.saturating_sub(since) <= NEAR_NS => {
+            format!("about {} into the watch", time(since.midpoint(by)))
+        }
+        Some((since, by)) => format!("between {} and {} into the watch", time(since), time(by)),
     };
-    summary.changed_settings.iter().map(note).collect()
+    format!(
+        "{} {} changed {when}: {} {} {}",
+        escape(change.device.as_deref().unwrap_or("setting"), style),
+        escape(&change.setting, style),
+        escape(&change.before, style),
+        style.either("→", "->"),
+        escape(&change.after, style),
+    )
 }
 
 /// What the source knows nothing about, so that nobody reads its absence as zero.

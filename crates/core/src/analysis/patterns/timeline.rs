@@ -30,6 +30,8 @@ pub struct Bin {
     pub read_d2c_ns: u64,
     /// Q2C of all, nanoseconds.
     pub q2c_ns: u64,
+    /// Q2C of reads, nanoseconds.
+    pub read_q2c_ns: u64,
 }
 
 impl Bin {
@@ -42,6 +44,7 @@ impl Bin {
         self.d2c_ns = self.d2c_ns.saturating_add(other.d2c_ns);
         self.read_d2c_ns = self.read_d2c_ns.saturating_add(other.read_d2c_ns);
         self.q2c_ns = self.q2c_ns.saturating_add(other.q2c_ns);
+        self.read_q2c_ns = self.read_q2c_ns.saturating_add(other.read_q2c_ns);
     }
 }
 
@@ -111,6 +114,7 @@ impl Tally {
         if direction == Direction::Read {
             bin.reads += 1;
             bin.read_d2c_ns = bin.read_d2c_ns.saturating_add(d2c);
+            bin.read_q2c_ns = bin.read_q2c_ns.saturating_add(whole);
         } else if direction == Direction::Write {
             bin.write_bytes = bin.write_bytes.saturating_add(request.bytes);
             let behind = [Origin::Writeback, Origin::Journal, Origin::Metadata];

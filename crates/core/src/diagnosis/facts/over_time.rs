@@ -129,9 +129,10 @@ pub(super) fn over_time(summary: &Summary) -> OverTime {
 }
 
 fn rhythms(patterns: &DevicePatterns, found: &mut OverTime) {
-    let all: u64 = patterns.timeline.bins.iter().map(|bin| bin.bytes).sum();
+    let all: f64 = patterns.timeline.bins.iter().map(|bin| bin.bytes as f64).sum();
     for owner in &patterns.owners {
-        let share = owner.bytes.iter().sum::<u64>() as f64 / all.max(1) as f64;
+        let own: f64 = owner.bytes.iter().map(|bytes| *bytes as f64).sum();
+        let share = own / all.max(1.0);
         if share < LEAST_SHARE {
             continue;
         }
@@ -263,7 +264,7 @@ fn lie_apart(left: &[f64], right: &[f64], errors: f64) -> bool {
 fn level(timeline: &Timeline, from: usize, to: usize, offset_ns: u64) -> Level {
     let bins = &timeline.bins[from..to];
     let seconds = (bins.len() as f64 * timeline.bin_ns as f64 / 1e9).max(1e-9);
-    let sum = |of: fn(&Bin) -> u64| bins.iter().map(of).sum::<u64>() as f64;
+    let sum = |of: fn(&Bin) -> u64| bins.iter().map(|bin| of(bin) as f64).sum::<f64>();
     let (requests, q2c_ns) = (sum(|bin| bin.requests), sum(|bin| bin.q2c_ns));
     let rates: Vec<f64> = bins.iter().map(|bin| timeline.per_s(bin.requests)).collect();
     let rates = inner(&rates);

@@ -1,41 +1,33 @@
 //! A setting changed while the watch ran.
 
 use super::*;
-use crate::analysis::patterns::{Bin, Timeline};
 use crate::analysis::summary::{ChangedSetting, DeviceSummary};
-use crate::figures::plural;
-use facts::shape;
+use crate::model::environment::chosen;
+use facts::moment::{Around, Part, Work};
 
-/// Bins are made this long, so that each holds enough requests, nanoseconds.
-const BIN_NS: u64 = 500_000_000;
-/// Bins before and after the change that must be seen, and of how many next to it each must be slower than
-/// each before. Chosen.
-const LEAST_BINS: usize = 3;
-const NEAREST: usize = 10;
-/// Requests that a bin must hold for its mean to say anything.
-const LEAST: u64 = 5;
-/// How much longer the same takes since. Chosen: no bin after the change may be as fast as one before it,
-/// too, which with three of each is one in twenty by chance.
+/// How much longer the same takes since. Chosen.
 const SLOWER: f64 = 1.3;
-/// How much depth, size and rate may differ between the two parts, as for a neighbour; and the share of reads.
+/// How much sizes and depth may differ between the two parts, as for a neighbour; and the share of reads.
 const SAME: f64 = 0.35;
 const SAME_READS: f64 = 0.1;
-/// What is done since, of what was done before, where other numbers of requests wait than before: a load
-/// that asks for more gets more, or as much. Chosen, as for a neighbour.
-const LESS: f64 = 0.7;
-/// Requests in flight before, up to which the device had time for more: whoever asks as often since has
+/// Requests in flight before, up to which the device had time for more: whoever asks about as often since has
 /// not filled it. Chosen.
 const IDLE: f64 = 0.8;
-/// Settings that decide how large requests are: since they changed, only bytes can be compared.
-const OF_SIZES: &[&str] = &["queue/read_ahead_kb", "queue/max_sectors_kb", "queue/nomerges"];
+const AS_OFTEN: f64 = 0.1;
+/// Bins longer than this hide what happened some time before the change, nanoseconds.
+const COARSE_NS: u64 = 5_000_000_000;
+/// Settings that can make requests smaller: since they changed, only bytes can be compared.
+const OF_SIZES: &[&str] = &[READ_AHEAD, "queue/max_sectors_kb", NO_MERGES];
+const READ_AHEAD: &str = "queue/read_ahead_kb";
+const NO_MERGES: &str = "queue/nomerges";
 
 rule!(
     "config-regression",
     "a setting that differs",
     "The same load behaves differently under another scheduler, queue length, read-ahead, mount option or \
-     kernel. Within one watch iowhy looks at the settings of devices once a second, and compares the times \
-     before and after a change; between two hosts, or before and after an update, iowhy diff A B shows what \
-     differs and in which stage the time differs.",
+     kernel. Within one watch iowhy looks at the settings of devices about once a second, and compares the \
+     times before and after a change; between two hosts, or before and after an update, iowhy diff A B shows \
+     what differs and in which stage the time differs.",
     "Times that changed at another moment than the setting, or with the load.",
     needs: [Settings],
     symptoms: [
@@ -46,13 +38,10 @@ rule!(
 
 fn judge(facts: &Facts<'_>) -> Judged {
     let changed = &facts.summary().changed_settings;
-    let found = changed.iter().filter_map(|change| Some((change, slower(facts, change)?)));
+    let found = changed.iter().filter_map(|change| slower(facts, change));
     // Of those that were seen at once the first: a scheduler brings its own nr_requests.
-    let worst = found.reduce(|a, b| if b.1.share > a.1.share { b } else { a });
-    match worst {
-        Some((change, slower)) => Ok(regression(facts, change, &slower).into()),
-        None => Ok(told(changed)),
-    }
+    let worst = found.reduce(|a, b| if b.share > a.share { b } else { a });
+    Ok(worst.map_or_else(|| told(changed), |it| regression(facts, &it).into()))
 }
 
 /// A change that nothing is known to have become slower by.
@@ -61,286 +50,377 @@ fn told(changed: &[ChangedSetting]) -> Verdict {
         return Verdict::Clear;
     };
     let of = first.device.as_deref().unwrap_or("the machine");
-    let (before, after) = values(first);
-    let sentence =
-        format!("{} of {of} changed during the watch, from {before} to {after}", first.setting);
+    let (was, is) = (chosen(&first.before), chosen(&first.after));
+    let sentence = format!("{} of {of} changed during the watch, from {was} to {is}", first.setting);
     let impact = super::super::finding::LEAST_IMPACT;
     Finding::of_share(ImpactOf::DeviceTime, impact, 0.0, sentence)
         .about(Subject { device: first.device.clone(), ..Subject::default() })
         .sure(Confidence::Certain)
         .at_most(super::super::finding::Severity::Info)
-        .shown("settings that changed", changed.len() as f64, "settings", "iowhy diff A B")
+        .shown("changes of settings", changed.len() as f64, "changes", "iowhy diff A B")
         .fix("find what changed it (a tuning daemon, udev, a script), and set it back if the times got worse")
         .check("`iowhy diff BEFORE AFTER` of a recording before and one after: no stage differs if it does not matter")
         .into()
 }
 
-/// What a setting was and is; of a list the one that is chosen.
-fn values(change: &ChangedSetting) -> (&str, &str) {
-    let of = |text| words::chosen(text).unwrap_or(text);
-    (of(&change.before), of(&change.after))
-}
-
 /// What takes longer since a setting changed.
 struct Slower<'a> {
     device: &'a DeviceSummary,
-    /// When it changed, about, nanoseconds after the watch began.
+    change: &'a ChangedSetting,
+    /// About when it changed, nanoseconds after the watch began.
     at_ns: u64,
-    of_sizes: bool,
+    work: Work,
     before: Part,
     since: Part,
     /// The share of the device's time that the same would not have taken before.
     share: f64,
+    confidence: Confidence,
 }
 
-fn regression(facts: &Facts<'_>, change: &ChangedSetting, slower: &Slower<'_>) -> Finding {
-    let Slower { device, before, since, .. } = slower;
-    let name = &device.device;
-    let (was, setting) = (values(change).0, &change.setting);
-    let figure = if slower.of_sizes { "bytes a second" } else { "mean time of a request" };
-    let unit = if slower.of_sizes { "bytes" } else { "ns" };
+fn slower<'a>(facts: &Facts<'a>, change: &'a ChangedSetting) -> Option<Slower<'a>> {
+    let (name, (since_ns, by_ns)) = (change.device.as_ref()?, change.between_ns?);
+    let device = facts.devices().iter().find(|it| it.device == *name && it.stalled_ns.is_none())?;
+    let around = Around::new(facts.patterns(name)?, since_ns, by_ns)?;
+    let of_sizes = OF_SIZES.contains(&change.setting.as_str());
+    let work = if of_sizes { Work::Bytes } else { Work::Requests };
+    let (before, since) = (around.before, around.since);
+    let is_slower = around.is_step(SLOWER, work) && since.cost(work) >= SLOWER * before.cost(work);
+    let is_comparable = match work {
+        Work::Bytes => cuts(change, &before, &since),
+        Work::Requests => is_alike(&before, &since),
+    };
+    let is_asked_as_much = is_same_load(&before, &since, work) && !around.is_another_program();
+    (is_slower && is_comparable && is_asked_as_much).then(|| Slower {
+        device,
+        change,
+        at_ns: since_ns.midpoint(by_ns),
+        work,
+        before,
+        since,
+        share: around.extra_share(work),
+        confidence: match around.bin_ns() > COARSE_NS {
+            true => Confidence::Possible,
+            false => Confidence::Likely,
+        },
+    })
+}
+
+fn alike(a: f64, b: f64) -> bool {
+    (a - b).abs() <= SAME * a.max(b)
+}
+
+/// Whether requests are of the same kinds and sizes, and take longer nevertheless.
+fn is_alike(before: &Part, since: &Part) -> bool {
+    (before.read_share() - since.read_share()).abs() <= SAME_READS
+        && alike(before.size(), since.size())
+        && since.times_as_long_as(before) >= SLOWER
+}
+
+/// Whether a setting was changed so that requests become smaller, and they did.
+fn cuts(change: &ChangedSetting, before: &Part, since: &Part) -> bool {
+    let number = |text: &str| text.trim().parse::<u64>().ok();
+    let (Some(was), Some(is)) = (number(&change.before), number(&change.after)) else {
+        return false;
+    };
+    let is_less = if change.setting == NO_MERGES { is > was } else { is < was };
+    let is_concerned = change.setting != READ_AHEAD || before.read_share() > 0.5;
+    is_less && is_concerned && since.size() < (1.0 - SAME) * before.size()
+}
+
+/// Whether as much is asked for since as before. More at once take longer by themselves and are done as fast
+/// (Little's law): so fewer are done, though as many wait; or the device had time for more, and is asked as
+/// often.
+fn is_same_load(before: &Part, since: &Part, work: Work) -> bool {
+    let (had, has) = (before.pace(work), since.pace(work));
+    let waits_as_many = work == Work::Bytes || since.depth() >= (1.0 - SAME) * before.depth();
+    let is_held_up = has * SLOWER <= had && waits_as_many;
+    let is_paced = before.depth() < IDLE && (has - had).abs() <= AS_OFTEN * had;
+    is_held_up || is_paced
+}
+
+fn regression(facts: &Facts<'_>, slower: &Slower<'_>) -> Finding {
+    let Slower { device, change, before, since, .. } = slower;
+    let (name, setting, was) = (&device.device, &change.setting, chosen(&change.before));
+    let (figure, unit) = match slower.work {
+        Work::Bytes => ("bytes a second", "bytes"),
+        Work::Requests => ("mean time of a request", "ns"),
+    };
     let whole = facts::device_time_ns(device);
     let extra_ns = slower.share * whole as f64;
-    Finding::of_device(facts, extra_ns as u64, whole, sentence(facts, change, slower))
+    Finding::of_device(facts, extra_ns as u64, whole, sentence(facts, slower))
         .about(facts::subject_of(name, facts.top_process(device, |_| true)))
-        .sure(Confidence::Likely)
+        .sure(slower.confidence)
         .shown(format!("{figure} before"), slower.figure(before), unit, format!("iowhy stat -d {name} 1"))
         .shown(format!("{figure} since"), slower.figure(since), unit, format!("iowhy stat -d {name} 1"))
         .shown("requests in flight before", before.depth(), "requests", format!("iowhy stat -d {name} 1"))
         .shown("requests in flight since", since.depth(), "requests", format!("iowhy stat -d {name} 1"))
-        .fix(format!("`echo {was} > /sys/block/{name}/{setting}`, and find what changed it (a tuning daemon, udev, a script)"))
+        .fix(match is_plain(was) && is_plain(setting) {
+            true => format!("`echo {was} > /sys/block/{name}/{setting}`, and find what changed it (a tuning daemon, udev, a script)"),
+            false => "set it back, and find what changed it (a tuning daemon, udev, a script)".to_owned(),
+        })
         .check(format!("`iowhy stat -d {name} 1` while it is set back: if nothing becomes faster at once, something else changed at the same moment"))
 }
 
-fn sentence(facts: &Facts<'_>, change: &ChangedSetting, slower: &Slower<'_>) -> String {
-    let name = &slower.device.device;
+/// Whether a shell takes it as it is: a recording may hold anything.
+fn is_plain(text: &str) -> bool {
+    text.chars().all(|it| it.is_ascii_alphanumeric() || "-_ /".contains(it)) && !text.is_empty()
+}
+
+fn sentence(facts: &Facts<'_>, slower: &Slower<'_>) -> String {
+    let (name, change) = (&slower.device.device, slower.change);
     let (now, then) = (slower.figure(&slower.since), slower.figure(&slower.before));
-    let what = if slower.of_sizes {
-        format!("{name} gives {} instead of {} a second", words::bytes(now), words::bytes(then))
-    } else {
-        format!("requests of {name} take {} instead of {}", words::time(now), words::time(then))
+    let what = match slower.work {
+        Work::Bytes => {
+            format!("{name} gives {} instead of {} a second", words::bytes(now), words::bytes(then))
+        }
+        Work::Requests => {
+            format!("requests of {name} take {} instead of {}", words::time(now), words::time(then))
+        }
     };
     let at_once = |it: &&ChangedSetting| {
         it.device == change.device && it.between_ns == change.between_ns && it.setting != change.setting
     };
-    let others = facts.summary().changed_settings.iter().filter(at_once).count();
-    let (was, is) = values(change);
+    let others = facts.summary().changed_settings.iter().filter(at_once);
+    let others: Vec<&str> = others.map(|it| it.setting.as_str()).collect();
+    let with = match others.is_empty() {
+        true => String::new(),
+        false => format!(" (and with it {})", others.join(", ")),
+    };
+    let (was, is) = (chosen(&change.before), chosen(&change.after));
     format!(
-        "{what} since {}{} was changed from {was} to {is}, about {} after the watch began",
+        "{what} since {}{with} was changed from {was} to {is}, about {} after the watch began",
         change.setting,
-        if others > 0 { format!(" (and {} with it)", plural(others as u64, "setting")) } else { String::new() },
         words::time(slower.at_ns as f64),
     )
 }
 
 impl Slower<'_> {
-    /// What is compared: bytes a second, or a request's mean time.
+    /// What is compared: bytes a second, or a request's mean time, nanoseconds.
     fn figure(&self, part: &Part) -> f64 {
-        if self.of_sizes { part.bytes_per_s() } else { part.mean_ns() }
-    }
-}
-
-/// What a device did in some of its bins.
-#[derive(Clone, Copy, Debug, Default)]
-struct Part {
-    time_ns: f64,
-    requests: f64,
-    reads: f64,
-    bytes: f64,
-    q2c_ns: f64,
-}
-
-impl Part {
-    fn of(timeline: &Timeline, bins: &[Bin]) -> Part {
-        let sum = |of: fn(&Bin) -> u64| bins.iter().map(of).sum::<u64>() as f64;
-        Part {
-            time_ns: (timeline.bin_ns * bins.len() as u64) as f64,
-            requests: sum(|bin| bin.requests),
-            reads: sum(|bin| bin.reads),
-            bytes: sum(|bin| bin.bytes),
-            q2c_ns: sum(|bin| bin.q2c_ns),
+        match self.work {
+            Work::Bytes => part.bytes_per_s(),
+            Work::Requests => part.mean_ns(),
         }
     }
-
-    fn bytes_per_s(&self) -> f64 {
-        self.bytes * 1e9 / self.time_ns.max(1.0)
-    }
-
-    /// Of a request, from queueing to completion.
-    fn mean_ns(&self) -> f64 {
-        self.q2c_ns / self.requests.max(1.0)
-    }
-
-    fn depth(&self) -> f64 {
-        self.q2c_ns / self.time_ns.max(1.0)
-    }
-
-    /// What is done in it: bytes where sizes may differ, else requests.
-    fn work(&self, of_sizes: bool) -> f64 {
-        if of_sizes { self.bytes } else { self.requests }
-    }
-
-    /// What is done in a nanosecond.
-    fn pace(&self, of_sizes: bool) -> f64 {
-        self.work(of_sizes) / self.time_ns.max(1.0)
-    }
-
-    /// The time of requests for each of what is done.
-    fn cost(&self, of_sizes: bool) -> f64 {
-        self.q2c_ns / self.work(of_sizes).max(1.0)
-    }
-}
-
-fn slower<'a>(facts: &Facts<'a>, change: &ChangedSetting) -> Option<Slower<'a>> {
-    let (name, (since_ns, by_ns)) = (change.device.as_ref()?, change.between_ns?);
-    let device = facts.devices().iter().find(|it| it.device == *name && it.stalled_ns.is_none())?;
-    let timeline = &facts.patterns(name)?.timeline;
-    let timeline = timeline.coarser((BIN_NS / timeline.bin_ns.max(1)).max(1) as usize);
-    let of_sizes = OF_SIZES.contains(&change.setting.as_str());
-    let (early, late) = around(&timeline, since_ns, by_ns);
-    let (left, right) = (nearest(early.iter().rev()), nearest(late.iter()));
-    let costs = |bins: &[Bin]| -> Vec<f64> {
-        bins.iter().map(|bin| Part::of(&timeline, &[*bin]).cost(of_sizes)).collect()
-    };
-    let longest = costs(&left).into_iter().fold(0.0, f64::max);
-    let shortest = costs(&right).into_iter().fold(f64::INFINITY, f64::min);
-    let (before, since) = (Part::of(&timeline, &left), Part::of(&timeline, &right));
-    let is_seen = left.len() >= LEAST_BINS && right.len() >= LEAST_BINS;
-    let is_slower = shortest > longest && since.cost(of_sizes) >= SLOWER * before.cost(of_sizes);
-    if !(is_seen && is_slower && is_same_load(&before, &since, of_sizes)) {
-        return None;
-    }
-    let share = extra_share(&timeline, early, &before, of_sizes);
-    let at_ns = since_ns.midpoint(by_ns);
-    Some(Slower { device, at_ns, of_sizes, before, since, share })
-}
-
-/// The share of the device's time that what was done after `early` would not have taken at the cost of
-/// before: of the requests' time, or of a load's that waits for each of them and therefore sends fewer.
-fn extra_share(timeline: &Timeline, early: &[Bin], before: &Part, of_sizes: bool) -> f64 {
-    let used = shape::active(timeline);
-    let whole = Part::of(timeline, used);
-    // The bin in which the load begins is not among the early ones.
-    let after = Part::of(timeline, used.get(early.len() + 1..).unwrap_or_default());
-    let of_requests = 1.0 - before.cost(of_sizes) * after.work(of_sizes) / after.q2c_ns.max(1.0);
-    let of_pace = 1.0 - after.pace(of_sizes) / before.pace(of_sizes).max(f64::MIN_POSITIVE);
-    let of_requests = of_requests.max(0.0) * after.q2c_ns / whole.q2c_ns.max(1.0);
-    let of_pace = of_pace.max(0.0) * after.time_ns / whole.time_ns.max(1.0);
-    of_requests.max(of_pace)
-}
-
-/// The bins in which the device was used, those before `since_ns` and those from `by_ns` on.
-fn around(timeline: &Timeline, since_ns: u64, by_ns: u64) -> (&[Bin], &[Bin]) {
-    let used = shape::active(timeline).len();
-    let first = timeline.bins.iter().position(|bin| bin.requests > 0).unwrap_or(0);
-    // Those in which the load begins and ends are not full.
-    let (first, last) = (first + 1, (first + used).saturating_sub(1));
-    let bin = |at_ns: u64| (at_ns / timeline.bin_ns.max(1)) as usize;
-    let part = |from: usize, to: usize| timeline.bins.get(from..to).unwrap_or_default();
-    let next = bin(by_ns.saturating_sub(1)) + 1;
-    (part(first, bin(since_ns).min(last)), part(next.max(first), last))
-}
-
-/// The bins nearest to the change, as far as they hold enough.
-fn nearest<'b>(bins: impl Iterator<Item = &'b Bin>) -> Vec<Bin> {
-    bins.filter(|bin| bin.requests >= LEAST).take(NEAREST).copied().collect()
-}
-
-/// Whether as much was asked for before a change as since.
-fn is_same_load(before: &Part, since: &Part, of_sizes: bool) -> bool {
-    let alike = |a: f64, b: f64| (a - b).abs() <= SAME * a.max(b);
-    let reads = |part: &Part| part.reads / part.requests.max(1.0);
-    let size = |part: &Part| part.bytes / part.requests.max(1.0);
-    let (had, has) = (before.pace(of_sizes), since.pace(of_sizes));
-    let is_asked_alike = alike(before.depth(), since.depth())
-        || has <= LESS * had
-        || before.depth() < IDLE && alike(had, has);
-    (reads(before) - reads(since)).abs() <= SAME_READS
-        && (of_sizes || alike(size(before), size(since)))
-        && is_asked_alike
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::diagnosis::{Finding, diagnose};
+    use crate::diagnosis::{Confidence, Finding, Severity, diagnose};
+    use crate::model::Operation;
     use crate::model::environment::{Device, SettingChange};
     use crate::script::{START_NS, Script};
 
     const MS: u64 = 1_000_000;
+    const READ: Operation = Operation::Read;
+    const WRITE: Operation = Operation::Write;
 
-    /// A load of so many at once, each of so many bytes and milliseconds.
-    #[derive(Clone, Copy)]
-    struct Load {
-        at_once: u64,
-        bytes: u64,
-        ms: u64,
+    /// Requests that are sent at once: operation, bytes, nanoseconds, program.
+    type Sent = Vec<(Operation, u64, u64, &'static str)>;
+
+    /// A setting that was seen to change between these seconds.
+    fn change(setting: &str, between_s: (u64, u64), before: &str, after: &str) -> SettingChange {
+        SettingChange {
+            setting: setting.to_owned(),
+            before: before.to_owned(),
+            after: after.to_owned(),
+            since_ns: START_NS + between_s.0 * 1000 * MS,
+            by_ns: START_NS + between_s.1 * 1000 * MS,
+        }
     }
 
-    /// What is said of a load that becomes another in the middle of ten seconds, where `setting` was seen to
-    /// change within the second that ends at `seen_s`.
-    fn found(setting: &str, seen_s: u64, loads: [Load; 2]) -> Finding {
-        let mut script = Script::new(10);
-        let change = SettingChange {
-            setting: setting.to_owned(),
-            before: Some("[none] bfq".to_owned()),
-            after: Some("none [bfq]".to_owned()),
-            since_ns: START_NS + (seen_s - 1) * 1000 * MS,
-            by_ns: START_NS + seen_s * 1000 * MS,
-        };
+    fn scheduler(between_s: (u64, u64)) -> SettingChange {
+        change("queue/scheduler", between_s, "[none] bfq", "none [bfq]")
+    }
+
+    /// What is said of a change, where `next` gives what is sent at a time of the watch, and how long until it is
+    /// asked again.
+    fn said(seconds: u64, changed: SettingChange, next: impl Fn(u64) -> (u64, Sent)) -> Option<Finding> {
+        let mut script = Script::new(seconds);
         script.environment.devices.push(Device {
             name: "sda".to_owned(),
             major: 8,
-            settings_changed: vec![change],
+            settings_changed: vec![changed],
             ..Device::default()
         });
         let (mut at, mut sector) = (0, 0);
-        while at < 9_900 * MS {
-            let Load { at_once, bytes, ms } = loads[usize::from(at >= 5_000 * MS)];
-            for _ in 0..at_once {
-                let read = script.read("sda", bytes).by(7, "db").at(at as i64).sector(sector);
-                read.direct(1000, 1000, ms * MS).add();
+        while at < (seconds * 1000 - 100) * MS {
+            let (step, requests) = next(at);
+            for (operation, bytes, ns, process) in requests {
+                let sent = script.request("sda", operation).bytes(bytes).by(7, process);
+                sent.at(at as i64).sector(sector).direct(1000, 1000, ns).add();
                 sector = (sector + 7919 * 8) % (1 << 24);
             }
-            at += ms * MS;
+            at += step.max(1);
         }
         let findings = diagnose(&script.summary()).findings;
-        findings.into_iter().find(|it| it.cause == "config-regression").unwrap()
+        findings.into_iter().find(|it| it.cause == "config-regression")
     }
 
-    const fn load(at_once: u64, bytes: u64, ms: u64) -> Load {
-        Load { at_once, bytes, ms }
+    /// The same, where it is blamed.
+    fn blamed(seconds: u64, changed: SettingChange, next: impl Fn(u64) -> (u64, Sent)) -> Option<Finding> {
+        said(seconds, changed, next).filter(|it| it.sentence.contains(" instead of "))
+    }
+
+    /// So many at once, the next when they are done.
+    fn alike(count: usize, operation: Operation, bytes: u64, ns: u64) -> (u64, Sent) {
+        (ns, vec![(operation, bytes, ns, "db"); count])
+    }
+
+    /// One load for five seconds, then the other.
+    fn then<T>(at: u64, before: T, since: T) -> T {
+        if at < 5000 * MS { before } else { since }
+    }
+
+    /// Reads that become slower in the middle of ten seconds.
+    fn slower(at: u64) -> (u64, Sent) {
+        alike(4, READ, 4096, then(at, 5 * MS, 20 * MS))
     }
 
     #[test]
     fn what_takes_longer_since_a_change_is_its_doing() {
-        let found = found("queue/scheduler", 6, [load(4, 4096, 5), load(4, 4096, 20)]);
-        assert!(found.severity > crate::diagnosis::Severity::Info, "{found:#?}");
-        assert!((0.25..0.45).contains(&found.impact), "{found:#?}");
-        assert!(found.sentence.ends_with("from none to bfq, about 5.50 s after the watch began"), "{found:#?}");
+        let found = blamed(10, scheduler((5, 6)), slower).unwrap();
+        assert!(found.severity > Severity::Info && (0.3..0.5).contains(&found.impact), "{found:#?}");
+        let end = "since queue/scheduler was changed from none to bfq, about 5.50 s after the watch began";
+        assert!(found.sentence.ends_with(end), "{found:#?}");
         assert!(found.fix.starts_with("`echo none > /sys/block/sda/queue/scheduler`"), "{found:#?}");
     }
 
     #[test]
-    fn what_was_slow_before_or_became_so_later_is_not() {
-        for seen_s in [3, 8] {
-            let found = found("queue/scheduler", seen_s, [load(4, 4096, 5), load(4, 4096, 20)]);
-            assert_eq!(found.severity, crate::diagnosis::Severity::Info, "{found:#?}");
+    fn what_was_slow_before_or_became_so_later_is_told() {
+        for between_s in [(2, 3), (7, 8)] {
+            let found = said(10, scheduler(between_s), slower).unwrap();
+            assert_eq!(found.severity, Severity::Info, "{found:#?}");
         }
     }
 
     #[test]
-    fn another_load_is_none() {
-        // More at once on a device that gives no more; and larger requests.
-        for after in [load(16, 4096, 20), load(4, 65_536, 20)] {
-            let found = found("queue/scheduler", 6, [load(4, 4096, 5), after]);
-            assert_eq!(found.severity, crate::diagnosis::Severity::Info, "{found:#?}");
+    fn what_could_be_chosen_besides_is_no_change() {
+        let listed = change("queue/scheduler", (5, 6), "none [mq-deadline]", "none [mq-deadline] bfq");
+        assert_eq!(said(10, listed, slower), None);
+    }
+
+    #[test]
+    fn another_load_is_not_its_doing() {
+        let loads: [(&str, [(u64, Sent); 2]); 5] = [
+            ("more at once", [alike(4, READ, 4096, 5 * MS), alike(16, READ, 4096, 20 * MS)]),
+            ("somewhat more", [alike(4, READ, 4096, 5 * MS), alike(6, READ, 4096, 8 * MS)]),
+            ("fewer", [alike(4, READ, 4096, 5 * MS), alike(1, READ, 4096, 10 * MS)]),
+            ("larger", [alike(4, READ, 4096, 5 * MS), alike(4, READ, 65_536, 20 * MS)]),
+            (
+                "more often",
+                [(10 * MS, alike(1, READ, 4096, 5 * MS).1), (7 * MS, alike(1, READ, 4096, 8 * MS).1)],
+            ),
+        ];
+        for (what, [before, since]) in loads {
+            let found = blamed(10, scheduler((5, 6)), |at| then(at, before.clone(), since.clone()));
+            assert_eq!(found, None, "{what}");
         }
+    }
+
+    #[test]
+    fn another_program_is_another_load() {
+        let found = blamed(10, scheduler((5, 6)), |at| {
+            let (ns, who) = then(at, (5 * MS, "db"), (20 * MS, "scan"));
+            (ns, vec![(READ, 4096, ns, who); 4])
+        });
+        assert_eq!(found, None);
+    }
+
+    #[test]
+    fn more_reads_among_quick_writes_are_another_load() {
+        let found = blamed(10, scheduler((5, 6)), |at| {
+            let is_read = (at / MS).is_multiple_of(then(at, 50, 9));
+            let (operation, ns) = if is_read { (READ, 10 * MS) } else { (WRITE, MS / 10) };
+            (MS, vec![(operation, 4096, ns, "db")])
+        });
+        assert_eq!(found, None);
+    }
+
+    #[test]
+    fn who_asks_as_often_of_an_idle_device_is_slowed() {
+        let found = blamed(10, scheduler((5, 6)), |at| {
+            (20 * MS, vec![(READ, 4096, then(at, 5 * MS, 15 * MS), "db")])
+        });
+        assert!(found.is_some_and(|it| it.severity > Severity::Info));
+    }
+
+    #[test]
+    fn what_grows_all_the_time_is_nobodys_doing() {
+        let found = blamed(10, scheduler((5, 6)), |at| alike(4, READ, 4096, 5 * MS + at * 3 / 2000));
+        assert_eq!(found, None);
+    }
+
+    #[test]
+    fn what_became_slow_while_nothing_was_asked_is_not_known() {
+        let found = blamed(58, scheduler((5, 6)), |at| match at / MS {
+            0..5000 => alike(4, READ, 4096, 5 * MS),
+            5000..50_000 => (45_000 * MS, Vec::new()),
+            _ => alike(4, READ, 4096, 20 * MS),
+        });
+        assert_eq!(found, None);
+    }
+
+    #[test]
+    fn long_bins_tell_little_of_when() {
+        let changed = scheduler((18_000, 18_001));
+        let found = blamed(36_000, changed, |at| {
+            let ns = if at < 17_925_000 * MS { 5 * MS } else { 20 * MS };
+            (5000 * MS, vec![(READ, 4096, ns, "db")])
+        });
+        assert!(found.is_none_or(|it| it.confidence == Confidence::Possible));
+    }
+
+    #[test]
+    fn the_share_ends_with_the_load() {
+        let found = blamed(59, scheduler((20, 21)), |at| match at / MS {
+            0..20_000 => alike(4, READ, 4096, 5 * MS),
+            20_000..30_000 => alike(4, READ, 4096, 8 * MS),
+            _ => (50 * MS, vec![(READ, 4096, 8 * MS, "db")]),
+        });
+        assert!(found.as_ref().is_some_and(|it| it.impact < 0.3), "{found:#?}");
     }
 
     #[test]
     fn smaller_requests_are_compared_by_their_bytes() {
-        let found = found("queue/read_ahead_kb", 6, [load(2, 131_072, 5), load(1, 4096, 2)]);
-        assert!(found.severity > crate::diagnosis::Severity::Info, "{found:#?}");
-        assert!(found.sentence.contains("a second since queue/read_ahead_kb"), "{found:#?}");
+        let changed = |before: &str, after: &str| change("queue/read_ahead_kb", (5, 6), before, after);
+        let smaller = |at| then(at, alike(2, READ, 131_072, 5 * MS), alike(1, READ, 4096, 2 * MS));
+        let found = blamed(10, changed("128", "4"), smaller);
+        assert!(found.is_some_and(|it| it.sentence.contains("a second since queue/read_ahead_kb")));
+        // More of it makes no request smaller, and writes are not read ahead.
+        assert_eq!(blamed(10, changed("128", "4096"), smaller), None);
+        let writes = |at| then(at, alike(2, WRITE, 131_072, 5 * MS), alike(1, WRITE, 4096, 2 * MS));
+        assert_eq!(blamed(10, changed("128", "4"), writes), None);
+    }
+
+    #[test]
+    fn who_gets_more_bytes_than_before_lost_none() {
+        let changed = change("queue/max_sectors_kb", (5, 6), "1280", "64");
+        let found = blamed(10, changed, |at| {
+            then(at, alike(2, READ, 131_072, 5 * MS), alike(8, READ, 65_536, 6 * MS))
+        });
+        assert_eq!(found, None);
+    }
+
+    #[test]
+    fn what_no_shell_takes_is_not_advised() {
+        let changed = change("queue/scheduler", (5, 6), "0; rm -rf ~", "bfq");
+        assert!(blamed(10, changed, slower).is_some_and(|it| !it.fix.contains("echo")));
+    }
+
+    #[test]
+    fn hostile_numbers_do_no_harm() {
+        let times = [
+            (0, u64::MAX),
+            (u64::MAX, u64::MAX),
+            (0, START_NS + 1),
+            (START_NS + 9_000 * MS, START_NS + 1000 * MS),
+            (START_NS + 5000 * MS, u64::MAX),
+        ];
+        for (since_ns, by_ns) in times {
+            let changed = SettingChange { since_ns, by_ns, ..scheduler((5, 6)) };
+            assert_eq!(blamed(10, changed, slower), None);
+        }
+        blamed(10, scheduler((5, 6)), |at| alike(4, READ, u64::MAX / 8, then(at, 5 * MS, 20 * MS)));
     }
 }

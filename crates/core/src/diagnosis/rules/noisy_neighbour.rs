@@ -156,8 +156,8 @@ fn slower(facts: &Facts<'_>, device: &DeviceSummary) -> Option<Slower> {
 /// How many requests a bin has of those that are more, reads or others, and their time: a load that reads less
 /// and writes more, which takes longer, is another load.
 fn most_asked(timeline: &Timeline) -> fn(&Bin) -> (u64, u64) {
-    let sum = |of: fn(&Bin) -> u64| timeline.bins.iter().map(of).sum::<u64>();
-    if sum(|bin| bin.reads) * 2 >= sum(|bin| bin.requests) {
+    let sum = |of: fn(&Bin) -> u64| timeline.bins.iter().map(|bin| of(bin) as f64).sum::<f64>();
+    if sum(|bin| bin.reads) * 2.0 >= sum(|bin| bin.requests) {
         |bin| (bin.reads, bin.read_d2c_ns)
     } else {
         |bin| (bin.requests.saturating_sub(bin.reads), bin.d2c_ns.saturating_sub(bin.read_d2c_ns))

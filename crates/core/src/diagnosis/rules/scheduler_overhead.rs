@@ -4,6 +4,7 @@ use super::*;
 use crate::analysis::Interval;
 use crate::analysis::summary::DeviceSummary;
 use crate::model::WaitClass;
+use crate::model::environment::chosen;
 
 /// The scheduler's share of the requests' time. Chosen.
 const SHARE: f64 = 0.3;
@@ -73,7 +74,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
 
 /// The device's scheduler, where it is known.
 fn scheduler_of<'a>(facts: &Facts<'a>, device: &DeviceSummary) -> Option<&'a str> {
-    facts.setting(device, "queue/scheduler").and_then(words::chosen)
+    facts.setting(device, "queue/scheduler").map(chosen)
 }
 
 /// Where a device's requests spend their time. Those that stand in the scheduler still count for as long

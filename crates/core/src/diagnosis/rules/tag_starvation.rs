@@ -26,9 +26,9 @@ rule!(
     needs: [Queueing, Settings],
 );
 
-/// How many requests may be under way, at the time at which fewest might.
+/// How many requests may be under way now.
 fn tags(facts: &Facts<'_>, device: &DeviceSummary) -> Option<f64> {
-    facts.lowest(device, "queue/nr_requests")
+    facts.latest_number(device, "queue/nr_requests")
 }
 
 fn is_short(facts: &Facts<'_>, device: &DeviceSummary) -> bool {
@@ -131,16 +131,18 @@ mod tests {
     }
 
     #[test]
-    fn what_became_short_meanwhile_is_short() {
-        let mut script = script("256");
-        let change = SettingChange {
-            setting: "queue/nr_requests".to_owned(),
-            after: Some("4".to_owned()),
-            by_ns: START_NS + 1,
-            ..SettingChange::default()
-        };
-        script.environment.devices[0].settings_changed.push(change);
-        assert!(has(&waited(script, "sda"), "tag-starvation"));
+    fn what_became_short_meanwhile_is_short_unless_it_is_long_again() {
+        let mut changed = script("256");
+        for (after, by_ns, is_found) in [("4", 1, true), ("256", 2, false)] {
+            let change = SettingChange {
+                setting: "queue/nr_requests".to_owned(),
+                after: after.to_owned(),
+                by_ns: START_NS + by_ns,
+                ..SettingChange::default()
+            };
+            changed.environment.devices[0].settings_changed.push(change);
+            assert_eq!(has(&waited(changed.clone(), "sda"), "tag-starvation"), is_found);
+        }
     }
 
     fn has(diagnosis: &Diagnosis, cause: &str) -> bool {

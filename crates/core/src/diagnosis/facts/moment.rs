@@ -1,0 +1,209 @@
+//! What a device did before a moment of the watch, and what since.
+//!
+//! What does not belong here: which moment, and what is to blame for the difference.
+
+use super::shape;
+use crate::analysis::patterns::{Bin, DevicePatterns, Timeline};
+use std::ops::Range;
+
+/// Bins are made this long, so that each holds enough requests, nanoseconds.
+const BIN_NS: u64 = 500_000_000;
+/// Bins next to the moment that are compared, on each side.
+const NEAREST: usize = 10;
+/// Those of them that must hold enough. Chosen: that three of each are apart is one in twenty by chance.
+const LEAST_BINS: usize = 3;
+/// Requests that a bin must hold for its mean to say anything.
+const LEAST: u64 = 5;
+/// The share of the bytes before from which on a program is the one that asks, and of that share what it must
+/// still have since. Chosen.
+const HALF: f64 = 0.5;
+
+/// What is counted as work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Work {
+    /// Requests.
+    Requests,
+    /// Bytes, where the size of requests may have changed.
+    Bytes,
+}
+
+/// What a device did in some of its bins.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Part {
+    time_ns: f64,
+    requests: f64,
+    reads: f64,
+    bytes: f64,
+    q2c_ns: f64,
+    read_q2c_ns: f64,
+}
+
+impl Part {
+    fn of<'b>(bin_ns: u64, bins: impl IntoIterator<Item = &'b Bin>) -> Part {
+        let mut part = Part::default();
+        for bin in bins {
+            part.time_ns += bin_ns as f64;
+            part.requests += bin.requests as f64;
+            part.reads += bin.reads as f64;
+            part.bytes += bin.bytes as f64;
+            part.q2c_ns += bin.q2c_ns as f64;
+            part.read_q2c_ns += bin.read_q2c_ns as f64;
+        }
+        part
+    }
+
+    /// Bytes a second.
+    pub fn bytes_per_s(&self) -> f64 {
+        self.bytes * 1e9 / self.time_ns.max(1.0)
+    }
+
+    /// The mean time of a request from queueing to completion, nanoseconds.
+    pub fn mean_ns(&self) -> f64 {
+        self.q2c_ns / self.requests.max(1.0)
+    }
+
+    /// The mean size of a request, bytes.
+    pub fn size(&self) -> f64 {
+        self.bytes / self.requests.max(1.0)
+    }
+
+    /// The share of reads, of the requests.
+    pub fn read_share(&self) -> f64 {
+        self.reads / self.requests.max(1.0)
+    }
+
+    /// Requests in flight on average.
+    pub fn depth(&self) -> f64 {
+        self.q2c_ns / self.time_ns.max(1.0)
+    }
+
+    fn work(&self, of: Work) -> f64 {
+        match of {
+            Work::Requests => self.requests,
+            Work::Bytes => self.bytes,
+        }
+    }
+
+    /// What is done in a nanosecond.
+    pub fn pace(&self, of: Work) -> f64 {
+        self.work(of) / self.time_ns.max(1.0)
+    }
+
+    /// The time of requests for each of what is done, nanoseconds.
+    pub fn cost(&self, of: Work) -> f64 {
+        self.q2c_ns / self.work(of).max(1.0)
+    }
+
+    /// How many times as long these requests take as they would have taken in `before`, reads and others each
+    /// as long as there: of more that are slow the mean is longer, too.
+    pub fn times_as_long_as(&self, before: &Part) -> f64 {
+        let mean = |ns: f64, count: f64| if count > 0.0 { ns / count } else { before.mean_ns() };
+        let read_ns = mean(before.read_q2c_ns, before.reads);
+        let other_ns = mean(before.q2c_ns - before.read_q2c_ns, before.requests - before.reads);
+        let as_before_ns = read_ns * self.reads + other_ns * (self.requests - self.reads);
+        self.q2c_ns / as_before_ns.max(1.0)
+    }
+}
+
+/// A device around a moment.
+#[derive(Debug)]
+pub struct Around<'a> {
+    patterns: &'a DevicePatterns,
+    timeline: Timeline,
+    /// Bins of the device's own timeline in one of these.
+    finer: usize,
+    left: Range<usize>,
+    right: Range<usize>,
+    /// The bins next to the moment before it.
+    pub before: Part,
+    /// Those next to it afterwards.
+    pub since: Part,
+}
+
+impl<'a> Around<'a> {
+    /// Around a moment between these, nanoseconds after the watch began; `None` where too little was done on
+    /// either side next to it.
+    pub fn new(patterns: &'a DevicePatterns, since_ns: u64, by_ns: u64) -> Option<Around<'a>> {
+        let finer = (BIN_NS / patterns.timeline.bin_ns.max(1)).max(1) as usize;
+        let timeline = patterns.timeline.coarser(finer);
+        let bins = &timeline.bins;
+        let first = bins.iter().position(|bin| bin.requests > 0)?;
+        // Those in which the load begins and ends are not full.
+        let (first, last) = (first + 1, (first + shape::active(&timeline).len()).checked_sub(1)?);
+        let bin = |at_ns: u64| (at_ns / timeline.bin_ns.max(1)) as usize;
+        let (end, begin) =
+            (bin(since_ns).min(last), bin(by_ns.saturating_sub(1)).saturating_add(1));
+        let left = first.max(end.saturating_sub(NEAREST))..end;
+        let right = begin.max(first)..last.min(begin.saturating_add(NEAREST));
+        let is_enough = |range: &Range<usize>| enough(bins, range).count() >= LEAST_BINS;
+        if !(is_enough(&left) && is_enough(&right)) {
+            return None;
+        }
+        let part = |range: &Range<usize>| Part::of(timeline.bin_ns, enough(bins, range));
+        let (before, since) = (part(&left), part(&right));
+        Some(Around { patterns, finer, left, right, before, since, timeline })
+    }
+
+    /// The length of a bin, nanoseconds: no change is known to be nearer to another one.
+    pub fn bin_ns(&self) -> u64 {
+        self.timeline.bin_ns
+    }
+
+    fn costs(&self, range: &Range<usize>, of: Work) -> Vec<f64> {
+        let bins = enough(&self.timeline.bins, range);
+        bins.map(|bin| Part::of(self.timeline.bin_ns, [bin]).cost(of)).collect()
+    }
+
+    /// Whether all bins since cost more than all before, and those next to the moment so many times as much:
+    /// as often again as the cost had been growing before by itself.
+    pub fn is_step(&self, times: f64, of: Work) -> bool {
+        let (left, right) = (self.costs(&self.left, of), self.costs(&self.right, of));
+        let longest = left.iter().copied().fold(0.0, f64::max);
+        let shortest = right.iter().copied().fold(f64::INFINITY, f64::min);
+        let (older, newer) = left.split_at(left.len() / 2);
+        let grew = (shape::mean(newer) / shape::mean(older).max(1e-9)).max(1.0);
+        let (last, next) = (&left[left.len() - LEAST_BINS..], &right[..LEAST_BINS]);
+        shortest > longest && shape::mean(next) >= times * grew * shape::mean(last)
+    }
+
+    /// Whether the program that asked for most before asks for much less of it all since: then the load is
+    /// another one.
+    pub fn is_another_program(&self) -> bool {
+        let raw = |range: &Range<usize>| range.start * self.finer..range.end * self.finer;
+        let (left, right) = (raw(&self.left), raw(&self.right));
+        let sum = |bytes: &[u64], range: &Range<usize>| -> f64 {
+            let range = range.start.min(bytes.len())..range.end.min(bytes.len());
+            bytes[range].iter().map(|it| *it as f64).sum()
+        };
+        let all: Vec<u64> = self.patterns.timeline.bins.iter().map(|bin| bin.bytes).collect();
+        let share = |bytes: &[u64], range| sum(bytes, range) / sum(&all, range).max(1.0);
+        let owners = self.patterns.owners.iter().map(|it| (share(&it.bytes, &left), &it.bytes));
+        let most = owners.max_by(|a, b| a.0.total_cmp(&b.0));
+        most.is_some_and(|(had, bytes)| had >= HALF && share(bytes, &right) < HALF * had)
+    }
+
+    /// The share of the device's time that what was done from the moment on would not have taken at the cost of
+    /// before: of the requests' time, or of a load's that waits for each of them and therefore sends fewer.
+    pub fn extra_share(&self, of: Work) -> f64 {
+        let used = |bin: &&Bin| bin.requests > 0;
+        let bins = &self.timeline.bins;
+        let whole = Part::of(self.timeline.bin_ns, bins.iter().filter(used));
+        let late = || bins.iter().skip(self.left.end).filter(used);
+        let after = Part::of(self.timeline.bin_ns, late());
+        // A load that has ended, or goes on with less, is not held up.
+        let depth = |bin: &Bin| Part::of(self.timeline.bin_ns, [bin]).depth();
+        let is_as_deep = |bin: &&Bin| depth(bin) >= HALF * self.since.depth();
+        let asked = Part::of(self.timeline.bin_ns, late().filter(is_as_deep));
+        let of_requests = 1.0 - self.before.cost(of) * after.work(of) / after.q2c_ns.max(1.0);
+        let of_pace = 1.0 - asked.pace(of) / self.before.pace(of).max(f64::MIN_POSITIVE);
+        let of_requests = of_requests.max(0.0) * after.q2c_ns / whole.q2c_ns.max(1.0);
+        let of_pace = of_pace.max(0.0) * asked.time_ns / whole.time_ns.max(1.0);
+        of_requests.max(of_pace)
+    }
+}
+
+/// The bins that hold enough requests.
+fn enough<'b>(bins: &'b [Bin], range: &Range<usize>) -> impl Iterator<Item = &'b Bin> {
+    let bins = bins.get(range.clone()).unwrap_or_default();
+    bins.iter().filter(|bin| bin.requests >= LEAST)
+}
