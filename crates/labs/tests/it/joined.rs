@@ -242,8 +242,14 @@ fn setting_changes() -> Result<()> {
     };
     let values = [&first.before, &first.after, &second.before, &second.after];
     assert_eq!(values, ["128", "32", "32", "68"]);
-    let times = [first.since_ns, first.by_ns, second.since_ns, second.by_ns];
-    assert!(times.is_sorted() && first.since_ns >= recording.environment.start_ns, "{times:?}");
+    // A look has a beginning and an end: what is seen by its end was not yet so when the one before began.
+    let start_ns = recording.environment.start_ns;
+    let between = about.settings_changed.iter().map(|it| (it.since_ns, it.by_ns));
+    assert!(
+        between.clone().all(|(since, by)| start_ns <= since && since < by),
+        "{start_ns} {about:?}"
+    );
+    assert!(first.since_ns < second.since_ns && first.by_ns < second.by_ns, "{about:?}");
     let mut report = iowhy(["report"])?;
     report.arg(&output).env("COLUMNS", "200");
     let text = said(&finish(report)?);
