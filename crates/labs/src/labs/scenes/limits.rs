@@ -229,14 +229,20 @@ fn scheduler(stage: &mut Stage, name: &str) -> Result<()> {
     }
     let latency = Duration::from_micros(stage.dice.between(800, 1500));
     stage.uneven_latency(&hidden, latency);
+    readers(stage, &device, APART)?;
+    stage.keep(device);
+    Ok(())
+}
+
+/// Readers of a part each, in order, that begin one after the other.
+pub(super) fn readers(stage: &mut Stage, device: &dyn BlockDevice, apart: Duration) -> Result<()> {
     for part in 0..stage.dice.between(4, 6) {
-        let job = random(&device, Access::Read, 1)
+        let job = random(device, Access::Read, 1)
             .with("size", (40 * MIB).to_string())
             .with("offset", (part * 40 * MIB).to_string());
         stage.fio(job)?;
-        std::thread::sleep(APART);
+        std::thread::sleep(apart);
     }
-    stage.keep(device);
     Ok(())
 }
 

@@ -37,12 +37,7 @@ type Turn = (&'static str, &'static str, Option<(&'static str, &'static str)>);
 fn scheduler(stage: &mut Stage, device: &dyn BlockDevice, dear: bool) -> Result<Turn> {
     stage.set(device, "rotational", "1")?;
     stage.set(device, "scheduler", "none")?;
-    for part in 0..stage.dice.between(4, 6) {
-        let job = limits::random(device, Access::Read, 1)
-            .with("size", (40 * MIB).to_string())
-            .with("offset", (part * 40 * MIB).to_string());
-        stage.fio(job)?;
-    }
+    limits::readers(stage, device, Duration::ZERO)?;
     let strict = ("iosched/strict_guarantees", "1");
     Ok(if dear { ("scheduler", "bfq", Some(strict)) } else { ("scheduler", "mq-deadline", None) })
 }
