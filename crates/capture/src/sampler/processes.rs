@@ -42,8 +42,8 @@ pub(super) struct Processes {
     looks: u64,
     /// The process that the next look begins with, of those that did nothing lately.
     cursor: u32,
-    /// When the last look was; none before the first.
-    looked_ns: Option<u64>,
+    /// When the first look was; none before it.
+    first_ns: Option<u64>,
     /// Those that got their first rows, until somebody takes note of who they are.
     pub told: Vec<u32>,
 }
@@ -56,7 +56,7 @@ struct Known {
     io: [u64; 7],
     /// Of `io`, what children had done that were told by themselves.
     inherited: [u64; 7],
-    /// When it had done nothing yet, where it began after the last look and was not told since.
+    /// When it had done nothing yet, where it began after the first look and was not told since.
     began_ns: Option<u64>,
     /// The look at which its counters had changed last.
     changed: u64,
@@ -73,7 +73,7 @@ struct Ended {
     known: Known,
     /// Whoever lives of its parent, that one's parent, and so on.
     heir: u32,
-    /// How often the heir was read since without having it.
+    /// At how many looks since the heir was read without having it, or had never been read.
     refused: u32,
 }
 
@@ -132,7 +132,7 @@ impl Processes {
             changed.extend(self.read(*pid, out));
         }
         self.forget(&changed, out);
-        self.looked_ns = Some(out.now_ns);
+        self.first_ns.get_or_insert(out.now_ns);
         changed.sort_by_cached_key(|it| std::cmp::Reverse(self.moved(it)));
         let untold = changed.len().saturating_sub(MOST_TOLD);
         for it in changed.iter().take(MOST_TOLD) {
@@ -153,7 +153,7 @@ impl Processes {
         let is_lately = |known: &Known| known.changed > 0 && known.changed + LATELY > self.looks;
         let is_active =
             |pid: &u32| self.known.get(pid).is_some_and(is_lately) || heirs.contains(pid);
-        let is_new = |pid: &u32| self.looked_ns.is_some() && !self.listed.contains(pid);
+        let is_new = |pid: &u32| self.first_ns.is_some() && !self.listed.contains(pid);
         let (mut first, others): (Vec<u32>, Vec<u32>) = all.iter().partition(|pid| is_active(pid));
         let (mut new, mut rest): (Vec<u32>, Vec<u32>) = others.iter().partition(|pid| is_new(pid));
         first.sort_unstable();
@@ -183,15 +183,13 @@ impl Processes {
         Some(Changed { pid, io })
     }
 
-    /// One that was not seen before: what it has done counts if it began after the last look.
+    /// One that was not read before: what it has done counts if it began after the first look. There may have
+    /// been no time for it at those since.
     fn meet(&self, pid: u32, io: [u64; 7], out: &mut Out<'_>) -> Option<Known> {
         let stat = stat_of(pid)?;
         let subject = out.names.intern(&process_subject(pid, &stat.name));
-        let is_new = |looked_ns: &u64| {
-            let started_ns = stat.started_ns.saturating_add_signed(system::boottime_offset_ns());
-            started_ns >= *looked_ns
-        };
-        let began_ns = self.looked_ns.filter(is_new);
+        let started_ns = stat.started_ns.saturating_add_signed(system::boottime_offset_ns());
+        let began_ns = self.first_ns.filter(|first| started_ns >= *first).map(|_| started_ns);
         if began_ns.is_none() {
             put(out, subject, &io, Some(&stat.others));
         }
@@ -262,11 +260,12 @@ impl Processes {
         let ended: Vec<Ended> = std::mem::take(&mut self.ended).into_iter().chain(new).collect();
         for mut child in ended {
             child.heir = heir_of(child.heir, gone);
-            let Some(heir) = self.known.get_mut(&child.heir) else { continue };
-            let inherits =
-                changed.get(&child.heir).is_some_and(|now| heir.inherit(now, &child.known));
-            child.refused += u32::from(heir.read == self.looks);
-            if !inherits && child.refused < CHANCES {
+            let heir = self.known.get_mut(&child.heir);
+            // One that nobody had time for yet is looked at among the first the next time.
+            child.refused += u32::from(heir.as_ref().is_none_or(|heir| heir.read == self.looks));
+            let inherits = heir.zip(changed.get(&child.heir));
+            let inherits = inherits.is_some_and(|(heir, now)| heir.inherit(now, &child.known));
+            if !inherits && child.refused < CHANCES && self.listed.contains(&child.heir) {
                 self.ended.push(child);
             }
         }
@@ -357,6 +356,14 @@ mod tests {
         assert_eq!(parent.own(&[120; 7]), [20; 7]);
     }
 
+    /// Those of a machine on which process 1 lives, known or not.
+    fn with_heir(heir: Option<Known>) -> Processes {
+        let mut processes = Processes::default();
+        processes.listed.insert(1);
+        processes.known.extend(heir.map(|heir| (1, heir)));
+        processes
+    }
+
     /// A process that waits for nobody yet, and what its numbers are at the next look.
     fn of_parent(parent: u32, io: u64) -> Known {
         Known { parent, ..known([io; 7]) }
@@ -365,8 +372,7 @@ mod tests {
     /// What is told as process 1's own after each look at which it has these numbers, and what ended before the
     /// first of them.
     fn own_after(gone: &[(u32, Known)], looks: &[u64]) -> Vec<u64> {
-        let mut processes = Processes::default();
-        processes.known.insert(1, known([10; 7]));
+        let mut processes = with_heir(Some(known([10; 7])));
         let mut gone: FxHashMap<u32, Known> = gone.iter().copied().collect();
         let told = looks.iter().map(|now| {
             let io = [*now; 7];
@@ -388,6 +394,37 @@ mod tests {
     }
 
     #[test]
+    fn a_parent_that_there_was_no_time_for_inherits_at_its_first_look() {
+        let mut processes = with_heir(None);
+        let gone = [(7, of_parent(1, 100))].into_iter().collect();
+        processes.hand_over(&gone, &[]);
+        processes.known.insert(1, known([0; 7]));
+        let io = [115; 7];
+        processes.hand_over(&FxHashMap::default(), &[Changed { pid: 1, io }]);
+        assert_eq!(processes.known[&1].own(&io), [15; 7]);
+        // Of one that has ended, too, nobody will.
+        let mut processes = Processes::default();
+        processes.hand_over(&gone, &[]);
+        assert!(processes.ended.is_empty());
+    }
+
+    /// Looks may have no time for a process that began between two of them: what it did before it was read counts
+    /// all the same.
+    #[test]
+    fn what_began_in_the_watch_counts_from_its_beginning() {
+        let (mut written, mut batch, mut names) = Default::default();
+        let mut out =
+            Out { now_ns: 5, written: &mut written, batch: &mut batch, names: &mut names };
+        let mut met = |first_ns: u64| {
+            let processes = Processes { first_ns: Some(first_ns), ..Processes::default() };
+            let known = processes.meet(std::process::id(), [9; 7], &mut out).unwrap();
+            (known.io, known.began_ns.is_some())
+        };
+        assert_eq!(met(0), ([0; 7], true));
+        assert_eq!(met(system::now_ns()), ([9; 7], false));
+    }
+
+    #[test]
     fn who_ends_with_its_parent_is_its_parents_parents() {
         let (shell, tar) = ((7, of_parent(1, 5)), (8, of_parent(7, 100)));
         assert_eq!(own_after(&[shell, tar], &[120]), [15]);
@@ -398,8 +435,7 @@ mod tests {
 
     #[test]
     fn a_parent_that_was_not_read_may_still_inherit() {
-        let mut processes = Processes::default();
-        processes.known.insert(1, known([10; 7]));
+        let mut processes = with_heir(Some(known([10; 7])));
         let none = FxHashMap::default();
         let gone: FxHashMap<u32, Known> = [(7, of_parent(1, 100))].into_iter().collect();
         for look in 1..10 {
