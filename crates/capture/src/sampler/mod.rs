@@ -66,7 +66,7 @@ impl Sampler {
             sampling,
             due_ns: start_ns,
             written: Written::default(),
-            processes: Processes::default(),
+            processes: Processes::new(start_ns),
             cgroups: Cgroups::find(),
         }
     }

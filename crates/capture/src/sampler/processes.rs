@@ -1,9 +1,11 @@
 //! What each process had devices do, and what it asked for, as /proc/PID/io and stat tell. The kernel adds
 //! what a process had done to its parent's numbers when the parent learns of its end; what was told as the
-//! child's is taken out there, so that all is told once.
+//! child's is taken out there, so that all is told once. So whoever is read is read with its parents.
+//!
+//! What does not belong here: who processes are (see [`crate::host::process`]).
 
 use super::Out;
-use crate::host::process::Stat;
+use crate::host::process::{Stat, tick_ns};
 use crate::host::{own, read_text, system};
 use iowhy_core::model::metric::process_subject;
 use iowhy_core::model::{Metric, Name};
@@ -42,8 +44,8 @@ pub(super) struct Processes {
     looks: u64,
     /// The process that the next look begins with, of those that did nothing lately.
     cursor: u32,
-    /// When the first look was; none before it.
-    first_ns: Option<u64>,
+    /// When the watch began.
+    start_ns: u64,
     /// Those that got their first rows, until somebody takes note of who they are.
     pub told: Vec<u32>,
 }
@@ -56,13 +58,16 @@ struct Known {
     io: [u64; 7],
     /// Of `io`, what children had done that were told by themselves.
     inherited: [u64; 7],
-    /// When it had done nothing yet, where it began after the first look and was not told since.
+    /// Major faults and time waited for block I/O when it was told last.
+    others: [u64; 2],
+    /// When it had done nothing yet, where it began in the watch and was not told since.
     began_ns: Option<u64>,
     /// The look at which its counters had changed last.
     changed: u64,
     seen: u64,
-    /// The look at which its counters were read last.
+    /// The look at which its counters were read last, and what they were.
     read: u64,
+    read_io: [u64; 7],
     /// Whether it got rows.
     told: bool,
 }
@@ -73,7 +78,7 @@ struct Ended {
     known: Known,
     /// Whoever lives of its parent, that one's parent, and so on.
     heir: u32,
-    /// At how many looks since the heir was read without having it, or had never been read.
+    /// How often the heir was read since without having it.
     refused: u32,
 }
 
@@ -114,6 +119,11 @@ struct Stated {
 }
 
 impl Processes {
+    /// Before the first look at those of a watch that began at `start_ns`.
+    pub fn new(start_ns: u64) -> Processes {
+        Processes { start_ns, ..Processes::default() }
+    }
+
     pub fn look(&mut self, out: &mut Out<'_>) {
         self.looks += 1;
         let begun_ns = own::cpu_ns();
@@ -129,10 +139,9 @@ impl Processes {
                 continue;
             }
             self.cursor = if index < first.len() { self.cursor } else { *pid };
-            changed.extend(self.read(*pid, out));
+            self.read(*pid, out, &mut changed);
         }
         self.forget(&changed, out);
-        self.first_ns.get_or_insert(out.now_ns);
         changed.sort_by_cached_key(|it| std::cmp::Reverse(self.moved(it)));
         let untold = changed.len().saturating_sub(MOST_TOLD);
         for it in changed.iter().take(MOST_TOLD) {
@@ -153,7 +162,7 @@ impl Processes {
         let is_lately = |known: &Known| known.changed > 0 && known.changed + LATELY > self.looks;
         let is_active =
             |pid: &u32| self.known.get(pid).is_some_and(is_lately) || heirs.contains(pid);
-        let is_new = |pid: &u32| self.first_ns.is_some() && !self.listed.contains(pid);
+        let is_new = |pid: &u32| self.looks > 1 && !self.listed.contains(pid);
         let (mut first, others): (Vec<u32>, Vec<u32>) = all.iter().partition(|pid| is_active(pid));
         let (mut new, mut rest): (Vec<u32>, Vec<u32>) = others.iter().partition(|pid| is_new(pid));
         first.sort_unstable();
@@ -166,8 +175,23 @@ impl Processes {
         (first, rest)
     }
 
-    /// Reads one; says whether it has changed since it was last told.
-    fn read(&mut self, pid: u32, out: &mut Out<'_>) -> Option<Changed> {
+    /// Reads one, and with one that is new here its parents: when it ends they have what it did, and must be
+    /// known by then for it to be taken out.
+    fn read(&mut self, pid: u32, out: &mut Out<'_>, changed: &mut Vec<Changed>) {
+        let mut next = Some(pid);
+        while let Some(pid) = next {
+            let is_met = !self.known.contains_key(&pid);
+            changed.extend(self.read_one(pid, out));
+            let parent = self.known.get(&pid).filter(|_| is_met).map(|known| known.parent);
+            next = parent.filter(|it| *it != std::process::id() && !self.known.contains_key(it));
+        }
+    }
+
+    /// Reads one, once at a look; says whether it has changed since it was last told.
+    fn read_one(&mut self, pid: u32, out: &mut Out<'_>) -> Option<Changed> {
+        if self.known.get(&pid).is_some_and(|known| known.read == self.looks) {
+            return None;
+        }
         let io = io_of(&read_text(format!("/proc/{pid}/io"))?)?;
         if !self.known.contains_key(&pid) {
             let known = self.meet(pid, io, out)?;
@@ -175,40 +199,53 @@ impl Processes {
         }
         let known = self.known.get_mut(&pid)?;
         (known.seen, known.read) = (self.looks, self.looks);
+        if std::mem::replace(&mut known.read_io, io) != io {
+            known.changed = self.looks;
+        }
         if known.io == io {
             put(out, known.subject, &known.own(&io), None);
             return None;
         }
-        known.changed = self.looks;
         Some(Changed { pid, io })
     }
 
-    /// One that was not read before: what it has done counts if it began after the first look. There may have
-    /// been no time for it at those since.
+    /// When a process had done nothing yet; `None` if it began before the watch. Its start is told in ticks.
+    fn began_ns(&self, stat: &Stated, now_ns: u64) -> Option<u64> {
+        let started_ns = stat.started_ns.saturating_add_signed(system::boottime_offset_ns());
+        let is_new = started_ns.saturating_add(tick_ns()) > self.start_ns;
+        is_new.then_some(started_ns.max(self.start_ns).min(now_ns))
+    }
+
+    /// One that was not read before: what it has done counts if it began in the watch. There may have been no
+    /// time for it at the looks since.
     fn meet(&self, pid: u32, io: [u64; 7], out: &mut Out<'_>) -> Option<Known> {
         let stat = stat_of(pid)?;
         let subject = out.names.intern(&process_subject(pid, &stat.name));
-        let started_ns = stat.started_ns.saturating_add_signed(system::boottime_offset_ns());
-        let began_ns = self.first_ns.filter(|first| started_ns >= *first).map(|_| started_ns);
-        if began_ns.is_none() {
+        let began_ns = self.began_ns(&stat, out.now_ns);
+        let is_new = began_ns.is_some();
+        if !is_new {
             put(out, subject, &io, Some(&stat.others));
         }
+        let before = if is_new { [0; 7] } else { io };
         Some(Known {
             subject,
             started: stat.started_ns,
             parent: stat.parent,
-            io: if began_ns.is_some() { [0; 7] } else { io },
+            io: before,
             inherited: [0; 7],
+            others: if is_new { [0; 2] } else { stat.others },
             began_ns,
             changed: 0,
             seen: self.looks,
             read: self.looks,
+            read_io: before,
             told: false,
         })
     }
 
     fn tell(&mut self, changed: &Changed, out: &mut Out<'_>) {
         let Some(stat) = stat_of(changed.pid) else { return };
+        let began_ns = self.began_ns(&stat, out.now_ns);
         let Some(known) = self.known.get_mut(&changed.pid) else { return };
         let subject = out.names.intern(&process_subject(changed.pid, &stat.name));
         if known.started != stat.started_ns || known.subject != subject {
@@ -216,17 +253,18 @@ impl Processes {
             out.forget(&IO, known.subject);
             out.forget(&OTHER, known.subject);
             if known.started != stat.started_ns {
-                (known.io, known.inherited) = ([0; 7], [0; 7]);
+                (known.io, known.inherited, known.others) = ([0; 7], [0; 7], [0; 2]);
+                known.began_ns = began_ns;
             }
             if known.began_ns.is_none() {
-                put(out, subject, &known.own(&known.io), Some(&[0, 0]));
+                put(out, subject, &known.own(&known.io), Some(&known.others));
             }
             (known.subject, known.started, known.told) = (subject, stat.started_ns, false);
         }
         if !std::mem::replace(&mut known.told, true) {
             self.told.push(changed.pid);
         }
-        (known.io, known.parent) = (changed.io, stat.parent);
+        (known.io, known.others, known.parent) = (changed.io, stat.others, stat.parent);
         let own = known.own(&known.io);
         match known.began_ns.take() {
             Some(began_ns) => put_since(out, subject, began_ns, &own, &stat.others),
@@ -260,12 +298,11 @@ impl Processes {
         let ended: Vec<Ended> = std::mem::take(&mut self.ended).into_iter().chain(new).collect();
         for mut child in ended {
             child.heir = heir_of(child.heir, gone);
-            let heir = self.known.get_mut(&child.heir);
-            // One that nobody had time for yet is looked at among the first the next time.
-            child.refused += u32::from(heir.as_ref().is_none_or(|heir| heir.read == self.looks));
-            let inherits = heir.zip(changed.get(&child.heir));
-            let inherits = inherits.is_some_and(|(heir, now)| heir.inherit(now, &child.known));
-            if !inherits && child.refused < CHANCES && self.listed.contains(&child.heir) {
+            let Some(heir) = self.known.get_mut(&child.heir) else { continue };
+            let inherits =
+                changed.get(&child.heir).is_some_and(|now| heir.inherit(now, &child.known));
+            child.refused += u32::from(heir.read == self.looks);
+            if !inherits && child.refused < CHANCES {
                 self.ended.push(child);
             }
         }
@@ -335,10 +372,12 @@ mod tests {
             parent: 1,
             io,
             inherited: [0; 7],
+            others: [0; 2],
             began_ns: None,
             changed: 0,
             seen: 0,
             read: 0,
+            read_io: io,
             told: true,
         }
     }
@@ -356,14 +395,6 @@ mod tests {
         assert_eq!(parent.own(&[120; 7]), [20; 7]);
     }
 
-    /// Those of a machine on which process 1 lives, known or not.
-    fn with_heir(heir: Option<Known>) -> Processes {
-        let mut processes = Processes::default();
-        processes.listed.insert(1);
-        processes.known.extend(heir.map(|heir| (1, heir)));
-        processes
-    }
-
     /// A process that waits for nobody yet, and what its numbers are at the next look.
     fn of_parent(parent: u32, io: u64) -> Known {
         Known { parent, ..known([io; 7]) }
@@ -372,7 +403,8 @@ mod tests {
     /// What is told as process 1's own after each look at which it has these numbers, and what ended before the
     /// first of them.
     fn own_after(gone: &[(u32, Known)], looks: &[u64]) -> Vec<u64> {
-        let mut processes = with_heir(Some(known([10; 7])));
+        let mut processes = Processes::default();
+        processes.known.insert(1, known([10; 7]));
         let mut gone: FxHashMap<u32, Known> = gone.iter().copied().collect();
         let told = looks.iter().map(|now| {
             let io = [*now; 7];
@@ -393,35 +425,62 @@ mod tests {
         assert_eq!(own_after(&[(7, of_parent(1, 100))], &[12, 14, 200]), [12, 14, 200]);
     }
 
-    #[test]
-    fn a_parent_that_there_was_no_time_for_inherits_at_its_first_look() {
-        let mut processes = with_heir(None);
-        let gone = [(7, of_parent(1, 100))].into_iter().collect();
-        processes.hand_over(&gone, &[]);
-        processes.known.insert(1, known([0; 7]));
-        let io = [115; 7];
-        processes.hand_over(&FxHashMap::default(), &[Changed { pid: 1, io }]);
-        assert_eq!(processes.known[&1].own(&io), [15; 7]);
-        // Of one that has ended, too, nobody will.
-        let mut processes = Processes::default();
-        processes.hand_over(&gone, &[]);
-        assert!(processes.ended.is_empty());
+    /// What a look at this process alone tells in a watch that began at `start_ns`: what it had written, and
+    /// when it had.
+    fn told_of_this_one(start_ns: u64) -> Vec<(f64, u64)> {
+        let (mut written, mut batch, mut names) = Default::default();
+        let mut processes = Processes::new(start_ns);
+        processes.looks = 5;
+        let now_ns = system::now_ns();
+        let mut out = Out { now_ns, written: &mut written, batch: &mut batch, names: &mut names };
+        let mut changed = Vec::new();
+        processes.read(std::process::id(), &mut out, &mut changed);
+        // Its numbers are its own by now: all that began before the watch wait for a change.
+        for it in changed.iter().filter(|it| it.pid == std::process::id()) {
+            processes.tell(it, &mut out);
+        }
+        let metric = names.intern(Metric::ReadCalls.info().word);
+        let rows = batch.samples.iter().filter(|row| row.metric == metric);
+        rows.map(|row| (row.value, row.time_ns)).collect()
     }
 
-    /// Looks may have no time for a process that began between two of them: what it did before it was read counts
-    /// all the same.
+    /// Looks may have no time for a process that began between two of them: what it did before it was read
+    /// counts all the same, from its beginning on.
     #[test]
     fn what_began_in_the_watch_counts_from_its_beginning() {
+        let rows = told_of_this_one(1);
+        let [(none, began_ns), (all, now_ns)] = rows.as_slice() else { panic!("{rows:?}") };
+        assert!(*none == 0.0 && *all > 0.0 && began_ns < now_ns, "{rows:?}");
+        assert!(told_of_this_one(system::now_ns() + 1_000_000_000).is_empty());
+    }
+
+    /// They get what it did, and must be known by then.
+    #[test]
+    fn whoever_is_read_is_read_with_its_parents() {
         let (mut written, mut batch, mut names) = Default::default();
         let mut out =
             Out { now_ns: 5, written: &mut written, batch: &mut batch, names: &mut names };
-        let mut met = |first_ns: u64| {
-            let processes = Processes { first_ns: Some(first_ns), ..Processes::default() };
-            let known = processes.meet(std::process::id(), [9; 7], &mut out).unwrap();
-            (known.io, known.began_ns.is_some())
-        };
-        assert_eq!(met(0), ([0; 7], true));
-        assert_eq!(met(system::now_ns()), ([9; 7], false));
+        let mut processes = Processes::new(system::now_ns());
+        processes.looks = 1;
+        let mut shell =
+            std::process::Command::new("sh").args(["-c", "sleep 60 & wait"]).spawn().unwrap();
+        let children = format!("/proc/{0}/task/{0}/children", shell.id());
+        let sleeper = std::iter::repeat_with(|| {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            std::fs::read_to_string(&children).ok()?.trim().parse::<u32>().ok()
+        });
+        let sleeper = sleeper.take(5000).flatten().next();
+        let mut changed = Vec::new();
+        processes.read(sleeper.unwrap_or(0), &mut out, &mut changed);
+        let is_parent_known = processes.known.contains_key(&shell.id());
+        // Once at a look.
+        processes.read(shell.id(), &mut out, &mut changed);
+        let sleeper = sleeper.and_then(|pid| i32::try_from(pid).ok());
+        let sleeper = sleeper.and_then(rustix::process::Pid::from_raw).unwrap();
+        rustix::process::kill_process(sleeper, rustix::process::Signal::KILL).unwrap();
+        shell.wait().unwrap();
+        assert!(is_parent_known);
+        assert_eq!(changed.iter().filter(|it| it.pid == shell.id()).count(), 1);
     }
 
     #[test]
@@ -435,7 +494,8 @@ mod tests {
 
     #[test]
     fn a_parent_that_was_not_read_may_still_inherit() {
-        let mut processes = with_heir(Some(known([10; 7])));
+        let mut processes = Processes::default();
+        processes.known.insert(1, known([10; 7]));
         let none = FxHashMap::default();
         let gone: FxHashMap<u32, Known> = [(7, of_parent(1, 100))].into_iter().collect();
         for look in 1..10 {

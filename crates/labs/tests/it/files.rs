@@ -154,7 +154,7 @@ fn expect_calls(recording: &Recording, what: &str, found: u64, expected: u64) {
     let all = recording.shortcomings();
     let told: u64 = recording.files.iter().map(|row| calls(&row.counts())).sum();
     assert!(lost <= told.max(100), "{lost} calls skipped beside {told}, {what}\n{all}");
-    let most = found >= expected / 2;
+    let most = found * 2 >= expected;
     assert!(
         most && found <= expected && found + lost >= expected,
         "{found} {what} of {expected}\n{all}"
@@ -213,24 +213,31 @@ fn read_by(engine: Engine) -> Result<()> {
     let disk = disk(&scratch, Kind::Ext4)?;
     let file = fio::prepare(&disk.path().join("data"), 8 * MIB)?;
     let job = Job::strided(&file, engine, Access::Read, 997, PAGE);
-    let command = job.command(&scratch.fresh("fio.json"))?;
-    let recording = watch(disk.device(), &scratch.fresh("recording"), &command)?;
-    expect_names(&recording)?;
-    let rows = rows_of(&recording, "fio", &file);
-    let sum = sum_of(&rows);
-    let by_uring = matches!(engine, Engine::IoUring | Engine::IoUringForceAsync);
-    // Before 5.17 completions of io_uring do not tell their requests: that is said, and nothing made up.
-    if by_uring && stated(&recording, NO_URING) > 0 {
-        assert_eq!((sum.reads, sum.read_bytes), (0, 0), "{sum:?}");
-        return Ok(());
+    for _ in 0..ROUNDS {
+        let command = job.command(&scratch.fresh("fio.json"))?;
+        let recording = watch(disk.device(), &scratch.fresh("recording"), &command)?;
+        expect_names(&recording)?;
+        let rows = rows_of(&recording, "fio", &file);
+        let sum = sum_of(&rows);
+        let by_uring = matches!(engine, Engine::IoUring | Engine::IoUringForceAsync);
+        // Before 5.17 completions of io_uring do not tell their requests: that is said, and nothing made up.
+        if by_uring && stated(&recording, NO_URING) > 0 {
+            assert_eq!((sum.reads, sum.read_bytes), (0, 0), "{sum:?}");
+            return Ok(());
+        }
+        expect_calls(&recording, "reads", sum.reads, 997);
+        assert_eq!(sum.read_bytes, sum.reads * PAGE, "{rows:?}");
+        assert_eq!(sum.writes, 0, "{sum:?}");
+        assert!(rows.iter().all(|row| row.files == Some(1) && row.device.is_some()), "{rows:?}");
+        assert!(rows.iter().all(|row| row.file_type == Some(FileKind::File)), "{rows:?}");
+        if sum.opens == 1 {
+            return Ok(());
+        }
+        // The only one may be a call that iowhy's program was kept from; hardly each time.
+        let lost = recording.lost_at("programs_calls");
+        assert!(sum.opens == 0 && lost > 0, "{lost} calls lost: {sum:?}");
     }
-    expect_calls(&recording, "reads", sum.reads, 997);
-    assert_eq!(sum.read_bytes, sum.reads * PAGE, "{rows:?}");
-    expect_calls(&recording, "opens", sum.opens, 1);
-    assert_eq!(sum.writes, 0, "{sum:?}");
-    assert!(rows.iter().all(|row| row.files == Some(1) && row.device.is_some()), "{rows:?}");
-    assert!(rows.iter().all(|row| row.file_type == Some(FileKind::File)), "{rows:?}");
-    Ok(())
+    panic!("fio's open was not seen in {ROUNDS} watches")
 }
 
 /// Why nothing is known of what io_uring does with files.
