@@ -118,6 +118,16 @@ struct Stated {
     others: [u64; 2],
 }
 
+impl Stated {
+    /// When it had done nothing yet, in a watch that began at `start_ns`; `None` if it began before. Its start is
+    /// told in ticks.
+    fn began_ns(&self, start_ns: u64, now_ns: u64) -> Option<u64> {
+        let started_ns = self.started_ns.saturating_add_signed(system::boottime_offset_ns());
+        let is_new = started_ns.saturating_add(tick_ns()) > start_ns;
+        is_new.then_some(started_ns.max(start_ns).min(now_ns))
+    }
+}
+
 impl Processes {
     /// Before the first look at those of a watch that began at `start_ns`.
     pub fn new(start_ns: u64) -> Processes {
@@ -209,31 +219,24 @@ impl Processes {
         Some(Changed { pid, io })
     }
 
-    /// When a process had done nothing yet; `None` if it began before the watch. Its start is told in ticks.
-    fn began_ns(&self, stat: &Stated, now_ns: u64) -> Option<u64> {
-        let started_ns = stat.started_ns.saturating_add_signed(system::boottime_offset_ns());
-        let is_new = started_ns.saturating_add(tick_ns()) > self.start_ns;
-        is_new.then_some(started_ns.max(self.start_ns).min(now_ns))
-    }
-
     /// One that was not read before: what it has done counts if it began in the watch. There may have been no
     /// time for it at the looks since.
     fn meet(&self, pid: u32, io: [u64; 7], out: &mut Out<'_>) -> Option<Known> {
         let stat = stat_of(pid)?;
         let subject = out.names.intern(&process_subject(pid, &stat.name));
-        let began_ns = self.began_ns(&stat, out.now_ns);
-        let is_new = began_ns.is_some();
-        if !is_new {
-            put(out, subject, &io, Some(&stat.others));
+        let began_ns = stat.began_ns(self.start_ns, out.now_ns);
+        let (before, others) =
+            if began_ns.is_some() { ([0; 7], [0; 2]) } else { (io, stat.others) };
+        if began_ns.is_none() {
+            put(out, subject, &io, Some(&others));
         }
-        let before = if is_new { [0; 7] } else { io };
         Some(Known {
             subject,
             started: stat.started_ns,
             parent: stat.parent,
             io: before,
             inherited: [0; 7],
-            others: if is_new { [0; 2] } else { stat.others },
+            others,
             began_ns,
             changed: 0,
             seen: self.looks,
@@ -245,7 +248,6 @@ impl Processes {
 
     fn tell(&mut self, changed: &Changed, out: &mut Out<'_>) {
         let Some(stat) = stat_of(changed.pid) else { return };
-        let began_ns = self.began_ns(&stat, out.now_ns);
         let Some(known) = self.known.get_mut(&changed.pid) else { return };
         let subject = out.names.intern(&process_subject(changed.pid, &stat.name));
         if known.started != stat.started_ns || known.subject != subject {
@@ -254,7 +256,7 @@ impl Processes {
             out.forget(&OTHER, known.subject);
             if known.started != stat.started_ns {
                 (known.io, known.inherited, known.others) = ([0; 7], [0; 7], [0; 2]);
-                known.began_ns = began_ns;
+                known.began_ns = stat.began_ns(self.start_ns, out.now_ns);
             }
             if known.began_ns.is_none() {
                 put(out, subject, &known.own(&known.io), Some(&known.others));
@@ -425,8 +427,7 @@ mod tests {
         assert_eq!(own_after(&[(7, of_parent(1, 100))], &[12, 14, 200]), [12, 14, 200]);
     }
 
-    /// What a look at this process alone tells in a watch that began at `start_ns`: what it had written, and
-    /// when it had.
+    /// What a look at this process tells in a watch that began at `start_ns`: how often it had read, and when.
     fn told_of_this_one(start_ns: u64) -> Vec<(f64, u64)> {
         let (mut written, mut batch, mut names) = Default::default();
         let mut processes = Processes::new(start_ns);
@@ -435,7 +436,7 @@ mod tests {
         let mut out = Out { now_ns, written: &mut written, batch: &mut batch, names: &mut names };
         let mut changed = Vec::new();
         processes.read(std::process::id(), &mut out, &mut changed);
-        // Its numbers are its own by now: all that began before the watch wait for a change.
+        // Its parents are read with it.
         for it in changed.iter().filter(|it| it.pid == std::process::id()) {
             processes.tell(it, &mut out);
         }
@@ -462,22 +463,22 @@ mod tests {
             Out { now_ns: 5, written: &mut written, batch: &mut batch, names: &mut names };
         let mut processes = Processes::new(system::now_ns());
         processes.looks = 1;
-        let mut shell =
-            std::process::Command::new("sh").args(["-c", "sleep 60 & wait"]).spawn().unwrap();
+        // The shell waits for cat, and cat for its input.
+        let mut shell = std::process::Command::new("sh");
+        let shell = shell.args(["-c", "cat; :"]).stdin(std::process::Stdio::piped());
+        let mut shell = shell.spawn().unwrap();
         let children = format!("/proc/{0}/task/{0}/children", shell.id());
-        let sleeper = std::iter::repeat_with(|| {
+        let cat = std::iter::repeat_with(|| {
             std::thread::sleep(std::time::Duration::from_millis(1));
-            std::fs::read_to_string(&children).ok()?.trim().parse::<u32>().ok()
+            std::fs::read_to_string(&children).ok()?.trim().parse().ok()
         });
-        let sleeper = sleeper.take(5000).flatten().next();
+        let cat = cat.take(5000).flatten().next();
         let mut changed = Vec::new();
-        processes.read(sleeper.unwrap_or(0), &mut out, &mut changed);
+        processes.read(cat.unwrap_or(0), &mut out, &mut changed);
         let is_parent_known = processes.known.contains_key(&shell.id());
         // Once at a look.
         processes.read(shell.id(), &mut out, &mut changed);
-        let sleeper = sleeper.and_then(|pid| i32::try_from(pid).ok());
-        let sleeper = sleeper.and_then(rustix::process::Pid::from_raw).unwrap();
-        rustix::process::kill_process(sleeper, rustix::process::Signal::KILL).unwrap();
+        drop(shell.stdin.take());
         shell.wait().unwrap();
         assert!(is_parent_known);
         assert_eq!(changed.iter().filter(|it| it.pid == shell.id()).count(), 1);
