@@ -9,6 +9,7 @@
 //! | `needs` | what may be missing in the data, so that a cause cannot be ruled out |
 //! | `rank` | which finding comes first, and which is another's symptom |
 //! | `herrings` | what looks guilty and is not |
+//! | [`programs`] | programs that store data: their processes, files and own settings |
 //! | `words` | figures within sentences |
 //!
 //! Adding a cause touches two files: its own and the list in [`rules`].
@@ -21,6 +22,7 @@ mod herrings;
 #[cfg(test)]
 mod impacts;
 mod needs;
+pub mod programs;
 mod rank;
 pub mod rule;
 pub mod rules;

@@ -1,0 +1,195 @@
+//! Programs that store data: how their processes and files are called, and which of their own
+//! settings answer a bottleneck. Rules and the bottleneck layer ask this table, so that no rule
+//! has names of programs or paths of its own.
+//!
+//! A path is a role's where it contains one of the role's parts. Names of processes are the
+//! kernel's (`comm`), at most 15 bytes long. Advice never trades durability for speed without
+//! saying what a crash then loses. Sources: the programs' own manuals; the section is named where
+//! a default matters.
+//!
+//! What does not belong here: thresholds and sentences about what was measured (see `rules`).
+
+use Role::{Data, Log, Temporary, WriteAheadLog};
+
+mod databases;
+mod logs;
+mod services;
+
+/// What a file is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    /// A write-ahead, redo or commit log, whose sync a commit waits for.
+    WriteAheadLog,
+    /// Tables, indexes, data files.
+    Data,
+    /// Sorts and hashes that did not fit in memory, scratch files.
+    Temporary,
+    /// Messages for people.
+    Log,
+    /// A dump of memory or a snapshot of the data.
+    Snapshot,
+    /// Sorted runs that compaction reads and writes.
+    Compaction,
+}
+
+impl Role {
+    /// What sentences call such a file.
+    pub const fn phrase(self) -> &'static str {
+        match self {
+            WriteAheadLog => "write-ahead log",
+            Data => "data files",
+            Temporary => "temporary files",
+            Log => "log of messages",
+            Role::Snapshot => "snapshot",
+            Role::Compaction => "sorted runs",
+        }
+    }
+}
+
+/// What advice is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Topic {
+    /// Commits wait for their sync.
+    Sync,
+    /// A checkpoint or flush of dirty pages hurts others.
+    Checkpoint,
+    /// Sorts or hashes go through temporary files.
+    Spill,
+    /// Reads miss the program's own cache.
+    Reads,
+    /// Compaction or merging takes the device.
+    Compaction,
+    /// A snapshot or dump takes the device.
+    Snapshot,
+    /// Log messages take the device.
+    Logging,
+}
+
+/// One program.
+#[derive(Debug)]
+pub struct Program {
+    /// What people call it.
+    pub name: &'static str,
+    /// Its processes' names; one that ends in `*` stands for all that begin so.
+    pub processes: &'static [&'static str],
+    /// Parts of paths by role, tried in this order: what is unmistakable by itself, also where the
+    /// process is not known.
+    paths: &'static [(Role, &'static str)],
+    /// Parts of paths by role that mean this only where the process is the program's.
+    own_paths: &'static [(Role, &'static str)],
+    /// What to do, by topic.
+    advice: &'static [(Topic, &'static str)],
+}
+
+impl Program {
+    /// Whether this is one of the program's processes.
+    fn runs_as(&self, process: &str) -> bool {
+        self.processes.iter().any(|name| match name.strip_suffix('*') {
+            Some(beginning) => process.starts_with(beginning),
+            None => process == *name,
+        })
+    }
+
+    /// What a file is for, where its path says so to whoever knows that it is the program's.
+    pub fn role(&self, path: &str) -> Option<Role> {
+        self.paths.iter().chain(self.own_paths).find(|it| fits(path, it.1)).map(|it| it.0)
+    }
+
+    /// What to do about a topic with the program's own means.
+    pub fn advice(&self, topic: Topic) -> Option<&'static str> {
+        self.advice.iter().find(|it| it.0 == topic).map(|it| it.1)
+    }
+}
+
+/// Whether a path holds a part; `*` in a part stands for anything within one name.
+fn fits(path: &str, part: &str) -> bool {
+    let Some((before, after)) = part.split_once('*') else { return path.contains(part) };
+    path.match_indices(before).any(|(at, _)| {
+        let rest = &path[at + before.len()..];
+        rest.split('/').next().unwrap_or(rest).ends_with(after)
+    })
+}
+
+fn all() -> impl Iterator<Item = &'static Program> {
+    databases::ALL.iter().chain(services::ALL).chain(logs::ALL)
+}
+
+/// The program of a process, else of a file whose path is unmistakable.
+pub fn of(process: Option<&str>, file: Option<&str>) -> Option<&'static Program> {
+    let by_process = process.and_then(|name| all().find(|it| it.runs_as(name)));
+    by_process.or_else(|| {
+        let path = file?;
+        all().find(|it| it.paths.iter().any(|(_, part)| fits(path, part)))
+    })
+}
+
+/// What a file is for: by its program, or by its path alone where that is unmistakable.
+pub fn role_of(process: Option<&str>, path: &str) -> Option<Role> {
+    let own = process.and_then(|name| all().find(|it| it.runs_as(name))?.role(path));
+    own.or_else(|| of(None, Some(path))?.role(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_known_by_its_process_or_by_its_files() {
+        let path = "/var/lib/postgresql/15/main/pg_wal/000000010000000000000001";
+        assert_eq!(of(Some("postgres"), None).unwrap().name, "PostgreSQL");
+        assert_eq!(of(Some("kworker/0:1"), Some(path)).unwrap().name, "PostgreSQL");
+        assert!(of(Some("cat"), Some("/etc/passwd")).is_none());
+        assert_eq!(role_of(None, path), Some(WriteAheadLog));
+        assert_eq!(role_of(Some("postgres"), "/db/base/pgsql_tmp/pgsql_tmp7.0"), Some(Temporary));
+        assert_eq!(role_of(Some("postgres"), "/db/base/16384/2619"), Some(Data));
+        assert_eq!(role_of(None, "/db/base/16384/2619"), None);
+    }
+
+    #[test]
+    fn a_write_ahead_log_is_no_log_of_messages() {
+        for (process, path) in [
+            (Some("rocksdb:low0"), "/data/db/000004.log"),
+            (Some("cockroach"), "/mnt/data/000123.log"),
+            (Some("mongod"), "/var/lib/mongodb/journal/WiredTigerLog.0000000012"),
+            (None, "/var/lib/cassandra/commitlog/CommitLog-7-1700.log"),
+            (Some("java"), "/kafka/topic-0/00000000000000000000.log"),
+            (Some("etcd"), "/var/lib/etcd/member/wal/0000000000000000-0000000000000000.wal"),
+        ] {
+            assert_eq!(role_of(process, path), Some(WriteAheadLog), "{path}");
+        }
+        assert_eq!(role_of(Some("rsyslogd"), "/var/log/messages"), Some(Log));
+        assert_eq!(role_of(None, "/var/log/nginx/access.log"), Some(Log));
+        assert_eq!(role_of(Some("perl"), "/home/app/000004.log"), None);
+    }
+
+    #[test]
+    fn a_star_stands_within_one_name() {
+        assert!(fits("/a/ib_logfile0", "/ib_logfile*"));
+        assert!(fits("/a/000004.log", "/0*.log"));
+        assert!(!fits("/a/0dir/x.log", "/0*.log"));
+    }
+
+    #[test]
+    fn names_of_processes_fit_in_the_kernel_s_field() {
+        for program in all() {
+            for name in program.processes {
+                let seen = name.trim_end_matches('*');
+                assert!(seen.len() <= 15, "{name} of {} is never seen", program.name);
+            }
+            assert!(!program.advice.is_empty(), "{} has no advice", program.name);
+        }
+    }
+
+    /// What trades durability for speed says what a crash loses.
+    #[test]
+    fn advice_that_loses_data_says_so() {
+        let risky = ["synchronous_commit", "trx_commit=2", "everysec", "synchronous=NORMAL"];
+        for program in all() {
+            for (_, advice) in program.advice {
+                let loses = risky.iter().any(|it| advice.contains(it));
+                assert!(!loses || advice.contains("crash"), "{}: {advice}", program.name);
+                assert!(!advice.contains("fsync=off") && !advice.contains("fsync off"));
+            }
+        }
+    }
+}

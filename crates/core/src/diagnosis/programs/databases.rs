@@ -1,0 +1,229 @@
+//! Databases and key-value stores.
+//!
+//! What does not belong here: programs that keep no data of their own (see the siblings).
+
+use super::Program;
+use super::Role::{Compaction, Data, Snapshot, Temporary, WriteAheadLog};
+use super::Topic;
+
+pub(super) const ALL: &[Program] = &[
+    Program {
+        name: "PostgreSQL",
+        processes: &["postgres", "postmaster", "pg_basebackup", "pg_dump"],
+        paths: &[
+            (WriteAheadLog, "/pg_wal/"),
+            (WriteAheadLog, "/pg_xlog/"),
+            (Temporary, "/pgsql_tmp"),
+            (Data, "/pg_xact/"),
+            (Data, "/pg_tblspc/"),
+        ],
+        own_paths: &[(Data, "/base/"), (Data, "/global/")],
+        advice: &[
+            (
+                Topic::Sync,
+                "PostgreSQL: put pg_wal on its own low-latency device; batch commits \
+                 (commit_delay with commit_siblings, larger transactions); where a crash may lose \
+                 the last transactions, but never consistency, set synchronous_commit=off for \
+                 those sessions",
+            ),
+            (
+                Topic::Checkpoint,
+                "PostgreSQL: raise max_wal_size so that checkpoints come by \
+                 checkpoint_timeout, keep checkpoint_completion_target=0.9, set \
+                 checkpoint_flush_after, and put pg_wal on its own device",
+            ),
+            (
+                Topic::Spill,
+                "PostgreSQL: raise work_mem for the sessions that sort or hash (`log_temp_files=0` \
+                 names the queries), or set temp_tablespaces to another device",
+            ),
+            (
+                Topic::Reads,
+                "PostgreSQL: `EXPLAIN (ANALYZE, BUFFERS)` of the query; an index instead of the \
+                 scan, more memory for shared_buffers and the page cache, fewer parallel workers \
+                 (max_parallel_workers_per_gather) beside latency-sensitive clients",
+            ),
+        ],
+    },
+    Program {
+        name: "MySQL/MariaDB",
+        processes: &["mysqld", "mariadbd", "ib_log_flush", "ib_log_fl_notif", "ib_pg_flush_co*"],
+        paths: &[
+            (WriteAheadLog, "/ib_logfile*"),
+            (WriteAheadLog, "/#innodb_redo/"),
+            (Data, "/ibdata*"),
+            (Data, "#ib_*.dblwr"),
+            (Temporary, "/ibtmp*"),
+            (Temporary, "/#innodb_temp/"),
+        ],
+        own_paths: &[
+            (WriteAheadLog, "-bin.0*"),
+            (WriteAheadLog, "/binlog.*"),
+            (Temporary, "/#sql*"),
+            (Data, "*.ibd"),
+            (Data, "*.MYD"),
+        ],
+        advice: &[
+            (
+                Topic::Sync,
+                "MySQL/MariaDB: put the redo log and the binary log on a low-latency device; let \
+                 commits share a sync (binlog_group_commit_sync_delay, MariaDB: \
+                 binlog_commit_wait_usec); innodb_flush_log_at_trx_commit=2 and sync_binlog=1000 \
+                 sync less, and a crash of the machine then loses up to a second of transactions",
+            ),
+            (
+                Topic::Checkpoint,
+                "MySQL/MariaDB: larger redo log (innodb_redo_log_capacity or \
+                 innodb_log_file_size), innodb_io_capacity as the device can do, \
+                 innodb_adaptive_flushing on",
+            ),
+            (
+                Topic::Spill,
+                "MySQL/MariaDB: find the queries that sort or build temporary tables (`SHOW GLOBAL \
+                 STATUS LIKE 'Created_tmp_disk%'`), add indexes, raise tmp_table_size with \
+                 max_heap_table_size, or move tmpdir to another device",
+            ),
+            (
+                Topic::Reads,
+                "MySQL/MariaDB: larger innodb_buffer_pool_size; `EXPLAIN` the query that scans",
+            ),
+        ],
+    },
+    Program {
+        name: "etcd",
+        processes: &["etcd"],
+        paths: &[(WriteAheadLog, "/member/wal/"), (Snapshot, "/member/snap/*.snap")],
+        own_paths: &[(Data, "/snap/db")],
+        advice: &[
+            (
+                Topic::Sync,
+                "etcd: put its data directory, or --wal-dir alone, on a device of its own with low \
+                 sync latency (its manual asks for a 99th percentile of the WAL's fsync below \
+                 10 ms); until then raise --heartbeat-interval and --election-timeout so that no \
+                 leader is lost",
+            ),
+            (
+                Topic::Checkpoint,
+                "etcd: compact and defragment one member at a time, and keep other writers off \
+                 its device",
+            ),
+        ],
+    },
+    Program {
+        name: "Redis/Valkey",
+        processes: &["redis-server", "valkey-server", "redis-rdb-bgsav", "redis-aof-rewri"],
+        paths: &[(WriteAheadLog, "/appendonlydir/"), (WriteAheadLog, "/appendonly.aof")],
+        own_paths: &[(Snapshot, "/temp-"), (Snapshot, "*.rdb"), (WriteAheadLog, "*.aof")],
+        advice: &[
+            (
+                Topic::Sync,
+                "Redis: put the append-only file on a low-latency device; appendfsync everysec \
+                 syncs once a second, and a crash then loses up to about a second of writes",
+            ),
+            (
+                Topic::Snapshot,
+                "Redis: take snapshots on a replica or at quiet times (save), on another device \
+                 than the append-only file; no-appendfsync-on-rewrite yes avoids the stall, and a \
+                 crash during a rewrite then loses up to 30 s of writes",
+            ),
+        ],
+    },
+    Program {
+        name: "MongoDB",
+        processes: &["mongod"],
+        paths: &[(WriteAheadLog, "/journal/WiredTigerLog"), (WriteAheadLog, "WiredTigerPreplog")],
+        own_paths: &[(Data, "/collection-"), (Data, "/index-"), (Data, "*.wt")],
+        advice: &[
+            (
+                Topic::Sync,
+                "MongoDB: put the journal directory on a low-latency device; batch writes; \
+                 writeConcern j:true makes each write wait for the journal",
+            ),
+            (
+                Topic::Checkpoint,
+                "MongoDB: lower eviction_dirty_target and eviction_dirty_trigger so that \
+                 checkpoints write less at once; journal and data on separate devices",
+            ),
+            (
+                Topic::Reads,
+                "MongoDB: more memory for the WiredTiger cache and the page cache; an index for \
+                 the query that scans (`db.currentOp()`); read-ahead of 8 to 32 sectors on the \
+                 data's device, as its production notes say",
+            ),
+        ],
+    },
+    Program {
+        name: "SQLite",
+        processes: &["sqlite3"],
+        paths: &[
+            (WriteAheadLog, "*.db-journal"),
+            (WriteAheadLog, "*.db-wal"),
+            (WriteAheadLog, "*.sqlite-wal"),
+            (WriteAheadLog, "*.sqlite-journal"),
+            (WriteAheadLog, "*.sqlite3-wal"),
+            (WriteAheadLog, "*.sqlite3-journal"),
+        ],
+        own_paths: &[(WriteAheadLog, "-journal"), (WriteAheadLog, "-wal"), (Data, "*.db")],
+        advice: &[(
+            Topic::Sync,
+            "SQLite: put several changes into one transaction; `PRAGMA journal_mode=WAL` with \
+             `PRAGMA synchronous=NORMAL` syncs only at checkpoints: after a power failure or a \
+             crash of the machine the last transactions may be missing, the database stays \
+             consistent",
+        )],
+    },
+    Program {
+        name: "RocksDB",
+        processes: &["rocksdb:*", "db_bench", "cockroach", "tikv-server", "tikv*", "kvrocks"],
+        paths: &[],
+        own_paths: &[(WriteAheadLog, "/0*.log"), (Compaction, "*.sst"), (WriteAheadLog, "/wal/")],
+        advice: &[
+            (
+                Topic::Sync,
+                "RocksDB: put the write-ahead log on its own device (wal_dir), let writers share a \
+                 sync (group commit: more writers at once, larger batches)",
+            ),
+            (
+                Topic::Compaction,
+                "RocksDB: limit compaction (rate_limiter, max_background_jobs, \
+                 bytes_per_sync=1048576), larger write buffers, or a device with more write \
+                 throughput: compaction must keep up with what is written",
+            ),
+            (Topic::Reads, "RocksDB: larger block cache; bloom filters; less read-ahead"),
+        ],
+    },
+    Program {
+        name: "Cassandra/ScyllaDB",
+        processes: &["cassandra", "scylla", "MutationStage*", "CompactionExec*", "COMMIT-LOG-*"],
+        paths: &[(WriteAheadLog, "/commitlog/CommitLog-"), (WriteAheadLog, "/commitlog/")],
+        own_paths: &[(Compaction, "-Data.db"), (Compaction, "-Index.db")],
+        advice: &[
+            (
+                Topic::Sync,
+                "Cassandra: put commitlog_directory on its own device; commitlog_sync: periodic \
+                 does not make writes wait",
+            ),
+            (
+                Topic::Compaction,
+                "Cassandra: lower compaction_throughput (`nodetool setcompactionthroughput`) and \
+                 concurrent_compactors",
+            ),
+            (
+                Topic::Reads,
+                "Cassandra: small read-ahead (8 KiB to 16 KiB) on the data's device, as its \
+                 documentation asks; disk_access_mode: mmap_index_only",
+            ),
+        ],
+    },
+    Program {
+        name: "QuestDB",
+        processes: &["questdb*"],
+        paths: &[(Data, "/.questdb/"), (Data, "/questdb/db/")],
+        own_paths: &[],
+        advice: &[(
+            Topic::Reads,
+            "QuestDB: a version that calls madvise(MADV_RANDOM) on its append columns (6.5.4 and \
+             later); larger cairo.writer.data.append.page.size does not help",
+        )],
+    },
+];
