@@ -7,7 +7,7 @@ use crate::style::{Paint, Style};
 use crate::text::{figure, readable, share, weight};
 use iowhy_core::analysis::Summary;
 use iowhy_core::command::of_source;
-use iowhy_core::diagnosis::{Diagnosis, Finding, NotJudged, Rule, rules};
+use iowhy_core::diagnosis::{Diagnosis, Finding, NotJudged, Rule, bottleneck, rules};
 use serde::Serialize;
 
 /// What was seen.
@@ -58,11 +58,13 @@ impl Page<'_> {
 /// Every cause that iowhy knows, a line each; with a diagnosis, how each was judged.
 pub fn causes(seen: Option<Seen<'_>>, style: &Style) -> String {
     let mut page = Page { style, text: String::new() };
-    page.heading("CAUSES");
-    for rule in rules::ALL {
-        let judged = seen.map(|seen| judged(seen.diagnosis, rule.cause).sentence());
-        let judged = judged.map_or_else(String::new, |text| format!(": {text}"));
-        page.prose(&format!("{:<20} {}{judged}", rule.cause, rule.title));
+    for (heading, rules) in [("CAUSES", rules::ALL), ("BOTTLENECKS", bottleneck::ALL)] {
+        page.heading(heading);
+        for rule in rules {
+            let judged = seen.map(|seen| judged(seen.diagnosis, rule.cause).sentence());
+            let judged = judged.map_or_else(String::new, |text| format!(": {text}"));
+            page.prose(&format!("{:<20} {}{judged}", rule.cause, rule.title));
+        }
     }
     page.line("");
     let source = seen.map_or("RECORDING", |seen| seen.source);
@@ -83,7 +85,9 @@ enum Judged<'a> {
 
 fn judged<'a>(diagnosis: &'a Diagnosis, cause: &str) -> Judged<'a> {
     let found = diagnosis.findings.iter().find(|it| it.cause == cause);
-    let symptom = diagnosis.findings.iter().find(|it| it.symptoms.contains(&cause));
+    let mut findings = diagnosis.findings.iter();
+    let symptom =
+        findings.find(|it| it.symptoms.contains(&cause) || it.bottlenecks.contains(&cause));
     let missing = diagnosis.not_judged.iter().find(|it| it.cause == cause);
     match (found, symptom, missing) {
         (Some(found), ..) => Judged::Found(found),
@@ -99,7 +103,7 @@ impl Judged<'_> {
             Judged::Found(found) => format!("{}, {}", found.severity.word(), share(found)),
             Judged::Symptom(cause) => format!("a symptom of {}", cause.cause),
             Judged::Unknown(missing) => format!("not enough data, {}", missing.reason),
-            Judged::Clear => "not there".to_owned(),
+            Judged::Clear => "not detected".to_owned(),
         }
     }
 
@@ -115,7 +119,7 @@ impl Judged<'_> {
 }
 
 /// What these rules are about, and what was seen of it, as JSON like that of [`json::render`].
-pub fn json(rules: &[Rule], seen: Option<Seen<'_>>) -> String {
+pub fn json(rules: &[&Rule], seen: Option<Seen<'_>>) -> String {
     #[derive(Serialize)]
     struct Causes<'a> {
         causes: Vec<Cause<'a>>,

@@ -5,7 +5,7 @@ use crate::args::explain::Explain;
 use crate::failure::Failure;
 use crate::output;
 use crate::sources;
-use iowhy_core::diagnosis::{Diagnosis, Rule, diagnose, rules};
+use iowhy_core::diagnosis::{Diagnosis, Rule, all, diagnose, rule_of};
 use iowhy_views::explain::{self, Seen};
 use std::path::PathBuf;
 
@@ -22,8 +22,8 @@ pub fn run(args: &Explain) -> Result<(), Failure> {
     let seen = seen.map(|(summary, diagnosis)| Seen { summary, diagnosis, source: &source });
     let rule = what.map(|what| find(what, diagnosis.as_ref())).transpose()?;
     output::print(&match (rule, args.json) {
-        (None, true) => explain::json(rules::ALL, seen),
-        (Some(rule), true) => explain::json(std::slice::from_ref(rule), seen),
+        (None, true) => explain::json(&all().collect::<Vec<_>>(), seen),
+        (Some(rule), true) => explain::json(&[rule], seen),
         (None, false) => explain::causes(seen, &output::style()),
         (Some(rule), false) => explain::cause(rule, seen, &output::style()),
     })
@@ -34,7 +34,7 @@ fn meant(args: &Explain) -> (Option<&str>, Vec<PathBuf>) {
     let what = args.what.as_deref();
     let path = what.map(PathBuf::from);
     match (what, path) {
-        (Some(what), Some(path)) if rules::rule_of(what).is_none() && path.exists() => {
+        (Some(what), Some(path)) if rule_of(what).is_none() && path.exists() => {
             (None, std::iter::once(path).chain(args.paths.iter().cloned()).collect())
         }
         _ => (what, args.paths.clone()),
@@ -42,7 +42,7 @@ fn meant(args: &Explain) -> (Option<&str>, Vec<PathBuf>) {
 }
 
 fn find(what: &str, diagnosis: Option<&Diagnosis>) -> Result<&'static Rule, Failure> {
-    if let Some(rule) = rules::rule_of(what) {
+    if let Some(rule) = rule_of(what) {
         return Ok(rule);
     }
     let number = what.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
@@ -52,7 +52,7 @@ fn find(what: &str, diagnosis: Option<&Diagnosis>) -> Result<&'static Rule, Fail
             Some(format!("`iowhy explain {what} RECORDING`")),
         )),
         (Some(number), Some(diagnosis)) => {
-            let found = diagnosis.findings.get(number).and_then(|it| rules::rule_of(it.cause));
+            let found = diagnosis.findings.get(number).and_then(|it| rule_of(it.cause));
             found.ok_or_else(|| {
                 let there = match diagnosis.findings.len() {
                     0 => match &diagnosis.unjudged {

@@ -108,11 +108,23 @@ pub enum ImpactOf {
     DeviceTime,
 }
 
-/// A named cause.
+/// What a finding claims.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Layer {
+    /// Why: a mechanism.
+    Cause,
+    /// Where: who waits in which call for what.
+    Bottleneck,
+}
+
+/// A named cause, or a bottleneck that none explains.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
-    /// The cause's id.
+    /// The cause's or the bottleneck's id.
     pub cause: &'static str,
+    /// Which of both.
+    pub layer: Layer,
     /// How much it matters.
     pub severity: Severity,
     /// The share of the time that it explains, 0 to 1.
@@ -128,6 +140,9 @@ pub struct Finding {
     pub subject: Subject,
     /// The cause in one sentence.
     pub sentence: String,
+    /// Who waits where because of it, in one sentence: the bottleneck that it explains; `None`
+    /// where it explains none, or is one itself.
+    pub waits: Option<String>,
     /// Figures that speak for it.
     pub evidence: Vec<Evidence>,
     /// What to do.
@@ -136,6 +151,8 @@ pub struct Finding {
     pub check: String,
     /// Causes that were found too and are its effects.
     pub symptoms: Vec<&'static str>,
+    /// Bottlenecks whose time it explains.
+    pub bottlenecks: Vec<&'static str>,
     /// The threads that it blocks, on average over the watch.
     #[serde(skip)]
     threads: f64,
@@ -163,6 +180,7 @@ impl Finding {
     pub fn of_share(impact_of: ImpactOf, impact: f64, threads: f64, sentence: String) -> Finding {
         Finding {
             cause: "",
+            layer: Layer::Cause,
             severity: Severity::Info,
             impact: impact.clamp(0.0, 1.0),
             impact_of,
@@ -170,10 +188,12 @@ impl Finding {
             confidence: Confidence::Likely,
             subject: Subject::default(),
             sentence,
+            waits: None,
             evidence: Vec::new(),
             fix: String::new(),
             check: String::new(),
             symptoms: Vec::new(),
+            bottlenecks: Vec::new(),
             threads,
             most: Severity::Critical,
         }
@@ -244,6 +264,23 @@ impl Finding {
         self
     }
 
+    /// Takes over from a bottleneck that it explains who waits, and where.
+    pub(super) fn explain(&mut self, bottleneck: &Finding) {
+        self.bottlenecks.push(bottleneck.cause);
+        if self.waits.is_some() {
+            return;
+        }
+        self.waits = Some(bottleneck.sentence.clone());
+        let (own, its) = (&mut self.subject, &bottleneck.subject);
+        if own.process.is_none() {
+            own.process.clone_from(&its.process);
+            (own.pid, own.container) = (its.pid, its.container.clone());
+        }
+        if own.file.is_none() && own.process == its.process {
+            own.file.clone_from(&its.file);
+        }
+    }
+
     /// Whether it would be critical if nobody waited for other devices: what stops one program is no less
     /// for it where another one, elsewhere, has more threads that wait.
     fn rules_its_device(&self, facts: &Facts<'_>) -> bool {
@@ -259,6 +296,9 @@ impl Finding {
     /// the watch has lost.
     pub(super) fn complete(mut self, cause: &'static str, facts: &Facts<'_>) -> Finding {
         self.cause = cause;
+        if super::bottleneck::is_bottleneck(cause) {
+            self.layer = Layer::Bottleneck;
+        }
         let severity = if self.impact >= CRITICAL_IMPACT && self.threads >= CRITICAL_THREADS {
             Severity::Critical
         } else if self.impact >= WARNING_IMPACT && self.threads >= WARNING_THREADS {

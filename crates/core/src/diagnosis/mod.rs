@@ -5,6 +5,7 @@
 //! | [`facts`] | what rules ask a summary: computed once, pure |
 //! | [`rule`] | what a rule is and what it may answer |
 //! | [`rules`] | one file for each cause, and the list of them |
+//! | [`bottleneck`] | the layer below: who waits in which call, for what, told from the ledger alone |
 //! | [`finding`] | a named cause with severity, confidence, evidence, fix and check |
 //! | `needs` | what may be missing in the data, so that a cause cannot be ruled out |
 //! | `rank` | which finding comes first, and which is another's symptom |
@@ -16,6 +17,7 @@
 //!
 //! What does not belong here: gathering data (see [`crate::analysis`]), and how a finding looks.
 
+pub mod bottleneck;
 pub mod facts;
 pub mod finding;
 mod herrings;
@@ -36,14 +38,17 @@ use facts::{Facts, OverTime};
 use rule::Verdict;
 use serde::Serialize;
 
-pub use finding::{Confidence, Evidence, Finding, Severity, Subject};
+pub use finding::{Confidence, Evidence, Finding, Layer, Severity, Subject};
 pub use rule::Rule;
 
 /// What iowhy says about a watch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Diagnosis {
-    /// Named causes, the one to act on first.
+    /// Named causes, and bottlenecks that none of them explains; the one to act on first.
     pub findings: Vec<Finding>,
+    /// How much threads waited in all, where no finding is worth a warning; `None` where one is, or
+    /// where waits are not in the data.
+    pub quiet: Option<String>,
     /// What looks guilty and is not, a sentence each.
     pub red_herrings: Vec<String>,
     /// Causes that could not be judged, and why.
@@ -104,10 +109,33 @@ pub fn diagnose(summary: &Summary) -> Diagnosis {
             }
         }
     }
-    diagnosis.findings = rank::rank(std::mem::take(&mut diagnosis.findings));
+    let causes = rank::rank(std::mem::take(&mut diagnosis.findings));
+    diagnosis.findings = rank::place(causes, bottlenecks(&facts));
+    if diagnosis.findings.iter().all(|it| it.severity == Severity::Info) {
+        diagnosis.quiet = bottleneck::quiet(&facts);
+    }
     diagnosis.over_time = facts.over_time().clone();
     diagnosis.red_herrings = herrings::red_herrings(&facts, &diagnosis.findings);
     diagnosis
+}
+
+/// Where threads wait most, of each kind; what the data does not tell is no bottleneck.
+fn bottlenecks(facts: &Facts<'_>) -> Vec<Finding> {
+    let judged = bottleneck::ALL.iter().filter_map(|rule| match (rule.judge)(facts) {
+        Verdict::Finding(finding) => Some(finding.complete(rule.cause, facts)),
+        Verdict::Clear | Verdict::NotEnough(_) => None,
+    });
+    judged.collect()
+}
+
+/// Every cause, then every bottleneck.
+pub fn all() -> impl Iterator<Item = &'static Rule> {
+    rules::ALL.iter().chain(bottleneck::ALL)
+}
+
+/// The page of a cause or a bottleneck.
+pub fn rule_of(id: &str) -> Option<&'static Rule> {
+    all().find(|rule| rule.cause == id)
 }
 
 fn lost(facts: &Facts<'_>) -> Option<String> {

@@ -1,9 +1,13 @@
-//! Which finding comes first, and which is only another's symptom.
+//! Which finding comes first, which is only another's symptom, and which bottleneck a cause explains.
+//!
+//! Only a certain cause hides what it explains; a likely one stands above it and leaves it there to
+//! be seen. A bottleneck claims no mechanism: any likely cause of the same waits takes its place,
+//! and says whose waits they are.
 
 use super::finding::{Confidence, Finding, Severity, Subject};
 #[cfg(test)]
 use super::rule::Rule;
-use super::rules;
+use super::{bottleneck, rules};
 use std::cmp::Ordering;
 
 /// What a cause must explain at least of what its symptom does, where it is less severe. Chosen.
@@ -26,7 +30,64 @@ pub(super) fn rank(mut findings: Vec<Finding>) -> Vec<Finding> {
             cause.symptoms.push(symptom.cause);
         }
     }
-    kept
+    causes_first(kept)
+}
+
+/// The same findings, each below what is likely to be its cause.
+fn causes_first(findings: Vec<Finding>) -> Vec<Finding> {
+    let mut placed: Vec<Finding> = Vec::with_capacity(findings.len());
+    for finding in &findings {
+        let is_cause = |it: &&Finding| {
+            it.confidence >= Confidence::Likely && it.cause != finding.cause && fits(it, finding)
+        };
+        for next in findings.iter().filter(is_cause).chain([finding]) {
+            if !placed.iter().any(|it| it.cause == next.cause) {
+                placed.push(next.clone());
+            }
+        }
+    }
+    placed
+}
+
+/// The causes with the bottlenecks that none of them explains, in the order in which to act on
+/// them. A cause takes over who waits from the first bottleneck that it explains.
+pub(super) fn place(mut causes: Vec<Finding>, mut bottlenecks: Vec<Finding>) -> Vec<Finding> {
+    bottlenecks.sort_by(order);
+    let mut left: Vec<Finding> = Vec::new();
+    for bottleneck in bottlenecks {
+        let told = |it: &&Finding| it.subject.device == bottleneck.subject.device;
+        let is_said = bottleneck.cause == SATURATED && left.iter().find(told).is_some();
+        match causes.iter_mut().find(|cause| covers(cause, &bottleneck)) {
+            Some(cause) => cause.explain(&bottleneck),
+            None if !is_said => left.push(bottleneck),
+            None => {}
+        }
+    }
+    let mut at = 0;
+    for bottleneck in left {
+        while causes.get(at).is_some_and(|it| order(it, &bottleneck) != Ordering::Greater) {
+            at += 1;
+        }
+        causes.insert(at, bottleneck);
+    }
+    causes
+}
+
+/// The bottleneck that says of a device what others say of its waits.
+const SATURATED: &str = "device-saturated";
+
+/// Whether a cause explains the time of a bottleneck: on the same device, and most of the time.
+fn covers(cause: &Finding, bottleneck: &Finding) -> bool {
+    let same = match (&cause.subject.device, &bottleneck.subject.device) {
+        (Some(a), Some(b)) => a == b,
+        _ => true,
+    };
+    let time = match cause.impact_of == bottleneck.impact_of {
+        true => HALF * bottleneck.impact,
+        false => HALF,
+    };
+    let is_worth = cause.severity > Severity::Info || bottleneck.severity == Severity::Info;
+    same && is_worth && cause.confidence >= Confidence::Likely && cause.impact >= time
 }
 
 /// What explains a symptom, and what explains that: else the symptom of a symptom would be nobody's.
@@ -43,9 +104,12 @@ fn behind(symptom: &Finding, findings: &[Finding]) -> Vec<&'static str> {
 }
 
 fn order(a: &Finding, b: &Finding) -> Ordering {
-    let key = |it: &Finding| (it.severity, weight(it));
-    let (a_key, b_key) = (key(a), key(b));
-    b_key.0.cmp(&a_key.0).then(b_key.1.total_cmp(&a_key.1)).then(a.cause.cmp(b.cause))
+    // Where nothing is worth a warning, where threads wait says more than what hardly matters.
+    let is_first =
+        |it: &Finding| it.severity == Severity::Info && bottleneck::is_bottleneck(it.cause);
+    let key = |it: &Finding| (it.severity, is_first(it));
+    let by_weight = || weight(b).total_cmp(&weight(a));
+    key(b).cmp(&key(a)).then_with(by_weight).then(a.cause.cmp(b.cause))
 }
 
 /// Impact, less where it is less sure.
@@ -58,9 +122,14 @@ fn weight(finding: &Finding) -> f64 {
     finding.impact * trust
 }
 
+/// Whether `symptom` is only what `cause` looks like: its mechanism was seen, and it fits.
+fn explains(cause: &Finding, symptom: &Finding) -> bool {
+    cause.confidence == Confidence::Certain && fits(cause, symptom)
+}
+
 /// Whether `symptom` is what `cause` looks like: known to be so, of about the same weight, on the same
 /// device, and of the same file where it is one file's.
-fn explains(cause: &Finding, symptom: &Finding) -> bool {
+fn fits(cause: &Finding, symptom: &Finding) -> bool {
     let Some(rule) = rules::rule_of(cause.cause) else { return false };
     let same =
         |of: fn(&Subject) -> &Option<String>| match (of(&cause.subject), of(&symptom.subject)) {

@@ -32,10 +32,7 @@ pub(super) fn section(diagnosis: &Diagnosis, summary: &Summary, screen: &mut Scr
     let told = diagnosis.findings.iter().filter(|it| it.severity > Severity::Info).count();
     let shown = if told == 0 { 1 } else { told.min(SHOWN) };
     if told == 0 {
-        let judged = plural(diagnosis.clear as u64, "known cause");
-        let clear = || format!("None of {judged} makes anything wait here.");
-        let text = diagnosis.unjudged.clone().unwrap_or_else(clear);
-        screen.prose(&readable(&text, screen.style), 2, Paint::Plain);
+        screen.prose(&readable(&none(diagnosis), screen.style), 2, Paint::Plain);
     }
     for (index, finding) in diagnosis.findings.iter().take(shown).enumerate() {
         one(index + 1, finding, screen);
@@ -45,6 +42,18 @@ pub(super) fn section(diagnosis: &Diagnosis, summary: &Summary, screen: &mut Scr
         screen.prose(&text, 2, Paint::Faint);
     }
     rest(diagnosis, shown, screen);
+}
+
+/// What stands first where nothing is worth a warning.
+fn none(diagnosis: &Diagnosis) -> String {
+    if let Some(unjudged) = &diagnosis.unjudged {
+        return unjudged.clone();
+    }
+    let checked = format!("No known cause detected ({} checked).", diagnosis.clear);
+    match &diagnosis.quiet {
+        Some(quiet) => format!("{checked} {quiet}"),
+        None => checked,
+    }
 }
 
 /// By what causes were judged, where that is more than what is shown.
@@ -73,6 +82,9 @@ fn one(number: usize, finding: &Finding, screen: &mut Screen) {
         screen.line(&format!("{before}{painted}"));
     }
     screen.prose(&weight(finding), INDENT, Paint::Faint);
+    if let Some(waits) = &finding.waits {
+        screen.prose(&capitalised(&readable(waits, &style)), INDENT, Paint::Plain);
+    }
     for evidence in finding.evidence.iter().take(EVIDENCE) {
         screen.prose(&readable(&row(evidence, &style), &style), INDENT, Paint::Plain);
     }

@@ -1,6 +1,7 @@
 //! The shape of a device's timeline: plateaus, steps, bursts that come again.
 
 use crate::analysis::patterns::{Bin, Timeline};
+use crate::analysis::summary::Bucket;
 
 /// Periods that must be seen before a burst is called periodic.
 const PERIODS: usize = 3;
@@ -127,6 +128,59 @@ pub fn active(timeline: &Timeline) -> &[Bin] {
     &timeline.bins[first..last.max(first)]
 }
 
+/// A latency with two modes: most requests are fast, the others take many times as long.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TwoModes {
+    /// The median of the fast ones, nanoseconds.
+    pub fast_ns: u64,
+    /// The median of the slow ones, nanoseconds.
+    pub slow_ns: u64,
+    /// The share of the slow ones.
+    pub slow_share: f64,
+}
+
+/// The two modes of a latency histogram, where it has two: medians that lie at least [`APART`] apart,
+/// with a power of two between them in which there are few requests.
+pub fn two_modes(buckets: &[Bucket]) -> Option<TwoModes> {
+    let total: u64 = buckets.iter().map(|it| it.requests).sum();
+    let octave = |it: &Bucket| it.from_ns.checked_ilog2().unwrap_or(0);
+    let (first, last) = (octave(buckets.first()?), octave(buckets.last()?));
+    let parted = |valley: u32| -> Option<(f64, TwoModes)> {
+        let left = &buckets[..buckets.partition_point(|it| octave(it) < valley)];
+        let right = &buckets[buckets.partition_point(|it| octave(it) <= valley)..];
+        let count = |part: &[Bucket]| part.iter().map(|it| it.requests).sum::<u64>();
+        let (fast, slow) = (count(left), count(right));
+        let (fast_ns, slow_ns) = (median(left)?, median(right)?);
+        let depth = (total - fast - slow) as f64 / fast.min(slow).max(1) as f64;
+        let slow_share = slow as f64 / total.max(1) as f64;
+        let is_mode = slow >= LEAST_SLOW && (SLOW_SHARE..=1.0 - SLOW_SHARE).contains(&slow_share);
+        let is_apart = slow_ns as f64 >= APART * fast_ns.max(1) as f64;
+        let found = TwoModes { fast_ns, slow_ns, slow_share };
+        (is_mode && is_apart && depth <= VALLEY).then_some((depth, found))
+    };
+    let found = (first + 1..last).filter_map(parted);
+    found.min_by(|a, b| a.0.total_cmp(&b.0)).map(|it| it.1)
+}
+
+/// What lies between two modes is at most this share of the smaller one. Chosen.
+const VALLEY: f64 = 0.1;
+/// How far apart the medians of two modes lie at least. Chosen.
+const APART: f64 = 8.0;
+/// The share of requests that a mode has at least: 1 %, what a 99th percentile sees.
+const SLOW_SHARE: f64 = 0.01;
+/// And how many requests.
+const LEAST_SLOW: u64 = 5;
+
+fn median(buckets: &[Bucket]) -> Option<u64> {
+    let total: u64 = buckets.iter().map(|it| it.requests).sum();
+    let mut seen = 0;
+    let middle = buckets.iter().find(|it| {
+        seen += it.requests;
+        seen * 2 >= total
+    })?;
+    Some(middle.from_ns)
+}
+
 /// The nearest number that a person would choose as a limit: one or two digits and zeroes, or a power
 /// of two, or a multiple of 50.
 pub fn is_round(value: f64, tolerance: f64) -> Option<f64> {
@@ -158,6 +212,25 @@ mod tests {
         assert_eq!(rhythm(&waves(3), BIN_NS), Rhythm::TooFew(3));
         assert_eq!(rhythm(&[5; 100], BIN_NS), Rhythm::None);
         assert_eq!(rhythm(&[], BIN_NS), Rhythm::None);
+    }
+
+    #[test]
+    fn two_modes_lie_apart() {
+        let buckets = |modes: &[(u64, u64)]| -> Vec<Bucket> {
+            modes
+                .iter()
+                .map(|&(at, requests)| Bucket { from_ns: at, to_ns: at + at / 64, requests })
+                .collect()
+        };
+        let found =
+            two_modes(&buckets(&[(120, 400), (126, 500), (93_000, 55), (99_000, 5)])).unwrap();
+        assert_eq!((found.fast_ns, found.slow_ns), (126, 93_000));
+        assert!((found.slow_share - 0.0625).abs() < 1e-3);
+        // Too near, too few, and one broad mode.
+        assert_eq!(two_modes(&buckets(&[(100, 500), (700, 500)])), None);
+        assert_eq!(two_modes(&buckets(&[(100, 5000), (93_000, 4)])), None);
+        let broad: Vec<(u64, u64)> = (0..20).map(|at| (100 << at, 50)).collect();
+        assert_eq!(two_modes(&buckets(&broad)), None, "steps of two");
     }
 
     #[test]

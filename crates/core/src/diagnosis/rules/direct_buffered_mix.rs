@@ -59,7 +59,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .about(Subject { file: Some(file.file.clone()), ..facts::subject_of(name, facts.top_process(device, |_| true)) })
         // One way needs most of that time, too.
         .upper_bound()
-        .sure(if cleaning_ns > 0 { Confidence::Certain } else { Confidence::Likely })
+        .sure(if cleaning_ns > 0 || locked_ns > 0 { Confidence::Certain } else { Confidence::Likely })
         .shown("direct requests", file.direct as f64 / facts.seconds(), "1/s", "iowhy files")
         .shown("requests of the page cache", through_cache(file) as f64 / facts.seconds(), "1/s", "iowhy files")
         .shown("waits for the cache to be cleaned", cleaning_ns as f64, "ns", "iowhy waits")

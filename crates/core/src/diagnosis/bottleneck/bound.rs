@@ -1,0 +1,125 @@
+//! What bounds a group of waits, and whether they are slow.
+//!
+//! What does not belong here: sentences about who waits (see [`super::report`]).
+
+use super::group::Group;
+use super::kind::Kind;
+use crate::analysis::Interval;
+use crate::analysis::summary::DeviceSummary;
+use crate::diagnosis::facts::{self, Facts};
+use crate::model::WaitClass;
+use std::collections::BTreeMap;
+
+/// The mean wait of a sync from which on it is slow: etcd's manual asks for a 99th percentile of
+/// the WAL's fsync below 10 ms, of which a mean of half as much is the edge.
+pub const SLOW_SYNC_NS: f64 = 5_000_000.0;
+/// The mean wait of anything else from which on it is slow: what providers promise of volumes is
+/// "single-digit milliseconds" (AWS gp2, gp3).
+pub const SLOW_NS: f64 = 10_000_000.0;
+/// The same on a rotating disk: a seek and a rotation take up to 15 ms.
+pub const SLOW_ROTATING_NS: f64 = 20_000_000.0;
+/// The mean wait from which on a saturated device is felt: any flash device answers within 1 ms.
+pub const FELT_NS: f64 = 1_000_000.0;
+/// The share of the watch with requests in flight from which on a device is saturated, if
+/// requests also wait for each other: iostat's man page calls it saturated near 100 %.
+pub const SATURATED: f64 = 0.90;
+/// Requests in flight while it is busy, from which on requests wait for each other. Chosen.
+pub const DEEP: f64 = 1.5;
+/// The share of the waits spent behind other requests or for a tag, from which on they queue.
+/// Chosen.
+const QUEUED: f64 = 0.2;
+
+/// What bounds waits.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bound {
+    /// In words.
+    pub by: String,
+    /// The share of the waits that it takes.
+    pub share: f64,
+}
+
+/// What most of a group's time is spent in.
+pub fn bound(group: &Group<'_>) -> Bound {
+    let mut parts: BTreeMap<WaitClass, u64> = BTreeMap::new();
+    for it in &group.waited.groups {
+        *parts.entry(WaitClass::Device).or_default() += it.device_ns;
+        *parts.entry(WaitClass::Queue).or_default() += it.queue_ns;
+        *parts.entry(WaitClass::RunQueue).or_default() += it.run_queue_ns;
+        *parts.entry(it.class).or_default() += it.class_ns();
+    }
+    let total = parts.values().sum::<u64>().max(1);
+    let most = parts.into_iter().max_by_key(|(_, time)| *time);
+    let (class, time) = most.unwrap_or((WaitClass::Unknown, 0));
+    Bound { by: words_of(class, group.device), share: time as f64 / total as f64 }
+}
+
+fn words_of(class: WaitClass, device: Option<&DeviceSummary>) -> String {
+    let name = device.map_or("the device", |it| it.device.as_str());
+    match class {
+        WaitClass::Device => match device {
+            Some(it) if is_saturated(it) => format!("{name}, which is saturated"),
+            Some(it) if depth(it) <= DEEP => format!("{name}, one request at a time"),
+            _ => name.to_owned(),
+        },
+        WaitClass::Queue => format!("the queue of {name}"),
+        WaitClass::Tag => format!("free tags of {name}"),
+        WaitClass::CgroupThrottle => "the I/O limit of the cgroup".to_owned(),
+        WaitClass::DirtyThrottle => "the limit of dirty pages".to_owned(),
+        WaitClass::JournalCommit => "commits of the journal".to_owned(),
+        WaitClass::JournalSpace => "room in the journal".to_owned(),
+        WaitClass::FsLock => "a lock of the file system".to_owned(),
+        WaitClass::Fsync => "writeback of dirty pages".to_owned(),
+        WaitClass::Swap => "swap".to_owned(),
+        WaitClass::Reclaim => "memory reclaim".to_owned(),
+        WaitClass::RunQueue => "the CPU (run queue)".to_owned(),
+        WaitClass::Unknown => "something that is not known".to_owned(),
+        other => other.phrase().to_owned(),
+    }
+}
+
+/// Requests in flight while the device is busy.
+pub fn depth(device: &DeviceSummary) -> f64 {
+    device.busy_depth_mean.unwrap_or(device.in_flight_mean)
+}
+
+/// Whether it is busy all the time with requests that wait for each other.
+pub fn is_saturated(device: &DeviceSummary) -> bool {
+    let held = facts::stage_sum(device, Interval::Q2d) as f64;
+    let all = facts::stage_sum(device, Interval::Q2c).max(1) as f64;
+    let queues = depth(device) >= DEEP || held / all >= QUEUED;
+    device.util_share.unwrap_or(0.0) >= SATURATED && queues
+}
+
+/// The mean wait from which on one of this kind is slow on this device, nanoseconds.
+fn limit(facts: &Facts<'_>, group: &Group<'_>) -> f64 {
+    let rotates = |it: &DeviceSummary| facts.setting(it, "queue/rotational") == Some("1");
+    match group.kind {
+        Kind::Sync => SLOW_SYNC_NS,
+        _ if group.device.is_some_and(rotates) => SLOW_ROTATING_NS,
+        _ => SLOW_NS,
+    }
+}
+
+/// Whether the waits are slow by the field's standards, so that they are worth a warning. A writer
+/// that is only paced by the limit of dirty pages is held to its device's speed, as it must be.
+pub fn is_slow(facts: &Facts<'_>, group: &Group<'_>) -> bool {
+    let waited = &group.waited;
+    let paced: u64 = waited
+        .groups
+        .iter()
+        .filter(|it| it.class == WaitClass::DirtyThrottle)
+        .map(|it| it.class_ns())
+        .sum();
+    if 2 * paced > waited.time_ns {
+        return false;
+    }
+    let mean = waited.mean_ns();
+    mean >= limit(facts, group) || mean >= FELT_NS && is_contended(group)
+}
+
+/// Whether several threads wait for each other's requests on a saturated device. Whoever takes
+/// completions chose how many requests are in flight, and waits for nobody else.
+fn is_contended(group: &Group<'_>) -> bool {
+    let threads: u64 = group.programs.iter().map(|it| it.threads).sum();
+    group.kind != Kind::Async && threads >= 2 && group.device.is_some_and(is_saturated)
+}

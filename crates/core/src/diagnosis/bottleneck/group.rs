@@ -1,0 +1,116 @@
+//! The waits of one sort for one device, by program: processes of one name in one container are
+//! one program, as a database's backends are.
+//!
+//! What does not belong here: what they wait for (see [`super::bound`]).
+
+use super::kind::Kind;
+use crate::analysis::patterns::WaitGroup;
+use crate::analysis::summary::DeviceSummary;
+use crate::diagnosis::facts::{Facts, Waited};
+use crate::diagnosis::words;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The waits of one program in a group.
+#[derive(Clone, Debug)]
+pub struct Program<'a> {
+    /// The name of its processes.
+    pub process: &'a str,
+    /// Its container or systemd unit.
+    pub container: Option<&'a str>,
+    /// Its processes.
+    pub pids: BTreeSet<u32>,
+    /// Their threads that waited.
+    pub threads: u64,
+    /// Its waits.
+    pub waited: Waited<'a>,
+}
+
+impl Program<'_> {
+    /// The file, or the pattern of files, with most of its time.
+    pub fn file(&self) -> Option<String> {
+        let mut files: BTreeMap<&str, u64> = BTreeMap::new();
+        for group in &self.waited.groups {
+            *files.entry(group.file.as_deref()?).or_default() += group.time_ns;
+        }
+        let half = self.waited.time_ns / 2;
+        if let Some((file, _)) = files.iter().find(|(_, time)| **time > half) {
+            return Some((*file).to_owned());
+        }
+        let mut folders: BTreeMap<&str, (u64, Vec<&str>)> = BTreeMap::new();
+        for (file, time) in &files {
+            let folder = file.rsplit_once('/').map_or("", |it| it.0);
+            let sums = folders.entry(folder).or_default();
+            sums.0 += time;
+            sums.1.push(file);
+        }
+        let (_, (_, names)) = folders.iter().find(|(_, (time, _))| *time > half)?;
+        words::pattern(names)
+    }
+
+    /// The call that most of its time is spent in.
+    pub fn call(&self, facts: &Facts<'_>) -> Option<&'static str> {
+        let mut calls: BTreeMap<Option<u32>, u64> = BTreeMap::new();
+        for group in &self.waited.groups {
+            *calls.entry(group.syscall).or_default() += group.time_ns;
+        }
+        let (call, _) = calls.into_iter().max_by_key(|(_, time)| *time)?;
+        facts.call_name(call)
+    }
+}
+
+/// The waits of one sort for one device.
+#[derive(Clone, Debug)]
+pub struct Group<'a> {
+    /// What the threads do.
+    pub kind: Kind,
+    /// The device, where it is known.
+    pub device: Option<&'a DeviceSummary>,
+    /// All of the waits.
+    pub waited: Waited<'a>,
+    /// By program, the one with the most time first.
+    pub programs: Vec<Program<'a>>,
+}
+
+/// The group of this kind with the most time; of each kind the device with most of it.
+pub fn largest<'a>(facts: &Facts<'a>, kind: Kind) -> Option<Group<'a>> {
+    let of_kind = facts.waits(|group| Kind::of(facts, group) == kind);
+    let mut devices: BTreeMap<Option<&str>, u64> = BTreeMap::new();
+    for group in &of_kind.groups {
+        *devices.entry(group.device.as_deref()).or_default() += group.time_ns;
+    }
+    let (name, _) = devices.into_iter().max_by_key(|(_, time)| *time)?;
+    let groups = of_kind.groups.into_iter().filter(|it| it.device.as_deref() == name);
+    let waited = Waited::of(groups.collect());
+    let device = facts.devices().iter().find(|it| Some(it.device.as_str()) == name);
+    Some(Group { kind, device, programs: programs(&waited), waited })
+}
+
+fn programs<'a>(waited: &Waited<'a>) -> Vec<Program<'a>> {
+    let mut by_name: BTreeMap<(&str, Option<&str>), Vec<&'a WaitGroup>> = BTreeMap::new();
+    for group in &waited.groups {
+        let key = (group.process.as_str(), group.container.as_deref());
+        by_name.entry(key).or_default().push(group);
+    }
+    let mut programs: Vec<Program<'a>> = by_name
+        .into_iter()
+        .map(|((process, container), groups)| Program {
+            process,
+            container,
+            pids: groups.iter().map(|it| it.pid).collect(),
+            threads: threads(&groups),
+            waited: Waited::of(groups),
+        })
+        .collect();
+    programs.sort_by_key(|it| std::cmp::Reverse(it.waited.time_ns));
+    programs
+}
+
+/// The threads of all processes: of one process the most that any of its groups has.
+fn threads(groups: &[&WaitGroup]) -> u64 {
+    let mut most: BTreeMap<u32, u64> = BTreeMap::new();
+    for group in groups {
+        let known = most.entry(group.pid).or_default();
+        *known = (*known).max(group.threads);
+    }
+    most.values().sum()
+}

@@ -1,0 +1,193 @@
+//! The finding of a group of waits.
+//!
+//! What does not belong here: which waits those are (see [`super::group`]).
+
+use super::bound::{self, bound};
+use super::group::{Group, Program};
+use super::kind::Kind;
+use crate::analysis::Direction;
+use crate::analysis::summary::DeviceSummary;
+use crate::diagnosis::facts::Facts;
+use crate::diagnosis::facts::shape::two_modes;
+use crate::diagnosis::finding::{Confidence, Finding, Severity, Subject};
+use crate::diagnosis::programs::{self, Role};
+use crate::diagnosis::words;
+use crate::figures::plural;
+
+/// The share of a group's time from which on a second program is named, too. Chosen.
+const SECOND: f64 = 0.2;
+
+/// The finding.
+pub fn finding(facts: &Facts<'_>, group: &Group<'_>) -> Finding {
+    let subject = subject(group);
+    let role = role(&subject);
+    let sentence = sentence(facts, group, &subject, role);
+    let bound = bound(group);
+    let flags = words::flags(&subject);
+    let finding = Finding::of_blocked(facts, group.waited.time_ns, sentence)
+        .sure(Confidence::Certain)
+        .at_most(if bound::is_slow(facts, group) { Severity::Critical } else { Severity::Info })
+        .shown(
+            format!("bound by {}", bound.by),
+            bound.share * 100.0,
+            "%",
+            format!("iowhy waits{flags}"),
+        );
+    let finding = shaped(finding, group);
+    let finding = finding
+        .shown("mean wait", group.waited.mean_ns(), "ns", format!("iowhy waits{flags}"))
+        .shown(
+            "waits",
+            group.waited.waits as f64 / facts.seconds(),
+            "1/s",
+            "iowhy waits".to_owned(),
+        )
+        .fix(fix(group, &subject, role))
+        .check(check(group));
+    busy(finding, group.device).about(subject)
+}
+
+fn subject(group: &Group<'_>) -> Subject {
+    let top = group.programs.first();
+    let pid = top.filter(|it| it.pids.len() == 1).and_then(|it| it.pids.first().copied());
+    Subject {
+        device: group.device.map(|it| it.device.clone()),
+        process: top.map(|it| it.process.to_owned()),
+        pid: pid.filter(|pid| *pid > 0),
+        container: top.and_then(|it| it.container.map(str::to_owned)),
+        file: top.and_then(Program::file),
+    }
+}
+
+fn role(subject: &Subject) -> Option<Role> {
+    programs::role_of(subject.process.as_deref(), subject.file.as_deref()?)
+}
+
+/// `8 processes of postgres (postgresql.service) wait in fdatasync for the write-ahead log
+/// /db/pg_wal/1 on sda, 4.10 ms each time`.
+fn sentence(facts: &Facts<'_>, group: &Group<'_>, subject: &Subject, role: Option<Role>) -> String {
+    let Some(top) = group.programs.first() else { return String::new() };
+    let call = top.call(facts);
+    let how = call.map_or_else(|| format!("for {}", group.kind.doing()), |it| format!("in {it}"));
+    let file = subject.file.as_ref().map(|file| match role {
+        Some(role) => format!(" for the {} {file}", role.phrase()),
+        None => format!(" for {file}"),
+    });
+    let second = group
+        .programs
+        .get(1)
+        .filter(|it| it.waited.time_ns as f64 >= SECOND * group.waited.time_ns as f64);
+    let second = second.map(|it| format!("; so does {}", named(it).0)).unwrap_or_default();
+    let (who, verb) = named(top);
+    format!(
+        "{who} {verb} {how}{}{}, {} each time{second}",
+        file.unwrap_or_default(),
+        words::on(subject),
+        words::time(top.waited.mean_ns()),
+    )
+}
+
+/// Who waits, and the verb that agrees with it.
+fn named(program: &Program<'_>) -> (String, &'static str) {
+    let pids = program.pids.len() as u64;
+    let pid = program.pids.first().copied().filter(|pid| *pid > 0);
+    let who = words::process(program.process, pid.filter(|_| pids == 1), program.container);
+    match (pids, program.threads) {
+        (1, threads) if threads > 1 => (format!("{} of {who}", plural(threads, "thread")), "wait"),
+        (1, _) => (who, "waits"),
+        (pids, _) => (format!("{} of {who}", plural(pids, "process")), "wait"),
+    }
+}
+
+/// Adds the two modes of the requests that the group waits for, where they have two.
+fn shaped(finding: Finding, group: &Group<'_>) -> Finding {
+    let Some(device) = group.device else { return finding };
+    let directions = match group.kind {
+        Kind::Sync => [Direction::Write, Direction::Flush],
+        Kind::Write => [Direction::Write, Direction::Write],
+        _ => [Direction::Read, Direction::Read],
+    };
+    let found = directions.iter().find_map(|direction| {
+        Some((direction, two_modes(&device.directions[*direction].q2c_histogram)?))
+    });
+    let Some((direction, modes)) = found else { return finding };
+    let what = match direction {
+        Direction::Write => "writes",
+        Direction::Flush => "flushes",
+        _ => "reads",
+    };
+    let name = &device.device;
+    finding.shown(
+        format!(
+            "{what} take {} or {}; the slow ones are",
+            words::time(modes.fast_ns as f64),
+            words::time(modes.slow_ns as f64),
+        ),
+        modes.slow_share * 100.0,
+        "%",
+        format!("iowhy latency -d {name}"),
+    )
+}
+
+/// Adds how busy the device is.
+pub(super) fn busy(finding: Finding, device: Option<&DeviceSummary>) -> Finding {
+    let Some(device) = device else { return finding };
+    let name = &device.device;
+    let Some(util) = device.util_share else { return finding };
+    let stat = format!("iowhy stat -d {name}");
+    finding.shown(format!("{name} busy"), util * 100.0, "%", stat.clone()).shown(
+        "requests in flight while it is busy",
+        bound::depth(device),
+        "requests",
+        stat,
+    )
+}
+
+fn fix(group: &Group<'_>, subject: &Subject, role: Option<Role>) -> String {
+    let (process, file) = (subject.process.as_deref(), subject.file.as_deref());
+    let own = programs::of(process, file).and_then(|it| it.advice(group.kind.topic(role)));
+    let general = match group.kind {
+        Kind::Sync => {
+            "make several changes durable with one sync; put the log on its own device, one with \
+             protection against power loss"
+        }
+        Kind::Read => {
+            "keep what is read again in memory (a larger cache, a higher memory limit); read with \
+             several requests at once, or less; move other readers elsewhere"
+        }
+        Kind::Write => {
+            "write larger blocks, from several threads or asynchronously; move other writers elsewhere"
+        }
+        Kind::Metadata => {
+            "look at fewer files, and less often; keep their directories in memory; larger, fewer \
+             files"
+        }
+        Kind::Async => "a faster device, or fewer requests in flight: more only wait longer",
+        Kind::Memory => {
+            "more memory for the machine or the cgroup, or fewer programs in it: `iowhy cache 1` \
+             shows what fills it"
+        }
+        Kind::Unknown => "find where they wait: `iowhy stacks` and `iowhy waits --by stack`",
+    };
+    match own {
+        Some(own) => format!("{own}. In general: {general}"),
+        None => general.to_owned(),
+    }
+}
+
+fn check(group: &Group<'_>) -> String {
+    let Some(device) = group.device else {
+        return "`iowhy waits --by stack` shows the kernel functions that they wait in".to_owned();
+    };
+    let name = &device.device;
+    match group.kind {
+        Kind::Sync => format!(
+            "`iowhy stages -d {name}`: if flushes and writes are fast (D2C) and nobody queues (Q2D), \
+             the time is lost above the device: `iowhy waits`, `iowhy chains`"
+        ),
+        _ => format!(
+            "`iowhy stages -d {name}`: if D2C and Q2D are short, the time is lost above the device: \
+             `iowhy waits`, `iowhy chains`"
+        ),
+    }
+}

@@ -1,0 +1,63 @@
+//! A device that is busy all the time, whoever waits for it: what can be said where waits are not
+//! in the data, as in a capture of blktrace, or where nobody waits for what it does.
+//!
+//! What does not belong here: threads that wait (see [`super::group`]).
+
+use super::bound::{FELT_NS, SATURATED, SLOW_NS, SLOW_ROTATING_NS, depth, is_saturated};
+use super::report::busy;
+use crate::analysis::Interval;
+use crate::analysis::summary::DeviceSummary;
+use crate::diagnosis::facts::{self, Facts};
+use crate::diagnosis::finding::{Confidence, Finding, Severity};
+use crate::diagnosis::rule::Verdict;
+use crate::diagnosis::words;
+
+pub(super) fn judge(facts: &Facts<'_>) -> Verdict {
+    let busiest = facts.busiest(|it| is_saturated(it) && mean_ns(it) >= FELT_NS);
+    let Some(device) = busiest else { return Verdict::Clear };
+    let time = facts::stage_sum(device, Interval::Q2c);
+    let top = facts.top_process(device, |_| true);
+    let subject = facts::subject_of(&device.device, top);
+    let name = &device.device;
+    let by = subject.process.as_ref().map(|_| format!(", most of it for {}", words::who(&subject)));
+    let sentence = format!(
+        "{name} is saturated: busy {} of the time with {} requests in flight, {} each{}",
+        words::percent(device.util_share.unwrap_or(SATURATED)),
+        words::number(depth(device)),
+        words::time(mean_ns(device)),
+        by.unwrap_or_default(),
+    );
+    let held = facts::stage_sum(device, Interval::Q2d) as f64 / time.max(1) as f64;
+    let stages = format!("iowhy stages -d {name}");
+    let finding = Finding::of_device(facts, time, time, sentence)
+        .sure(Confidence::Certain)
+        .at_most(most(facts, device))
+        .shown("mean time of a request (Q2C)", mean_ns(device), "ns", stages.clone())
+        .shown("of it before the device (Q2D)", held * 100.0, "%", stages);
+    busy(finding, Some(device))
+        .about(subject)
+        .fix(
+            "less load at once: move a program to another device, limit it (io.max of its cgroup), \
+             or run it at another time; else a faster device",
+        )
+        .check(format!(
+            "`iowhy stat 1 -d {name}` while the largest program rests: if the others' requests \
+             take as long, the device is slow by itself"
+        ))
+        .into()
+}
+
+fn mean_ns(device: &DeviceSummary) -> f64 {
+    let stages = device.directions.0.iter().filter_map(|it| it.intervals[Interval::Q2c]);
+    let (sum, count) =
+        stages.fold((0, 0), |it, stage| (it.0 + stage.sum_ns, it.1 + stage.requests));
+    sum as f64 / count.max(1) as f64
+}
+
+/// Where it is known that nobody waits, it is information; else as for waits that are slow.
+fn most(facts: &Facts<'_>, device: &DeviceSummary) -> Severity {
+    let rotates = facts.setting(device, "queue/rotational") == Some("1");
+    let limit = if rotates { SLOW_ROTATING_NS } else { SLOW_NS };
+    let is_known = facts.summary().ledger.is_some();
+    if is_known || mean_ns(device) < limit { Severity::Info } else { Severity::Warning }
+}

@@ -1,0 +1,170 @@
+//! What the layer below the named causes says of watches whose waits are known.
+
+use super::bound::{FELT_NS, SLOW_NS, SLOW_SYNC_NS};
+use crate::diagnosis::facts::Facts;
+use crate::diagnosis::rule::Verdict;
+use crate::diagnosis::{Diagnosis, Finding, Layer, Severity, diagnose, rule_of};
+use crate::model::WaitClass;
+use crate::script::{START_NS, Script};
+
+const MS: u64 = 1_000_000;
+const FDATASYNC: u32 = 75;
+const PREAD: u32 = 17;
+const WAL: &str = "/var/lib/postgresql/15/main/pg_wal/000000010000000000000001";
+
+/// Adds a wait of such a call for a file on sda.
+fn wait(script: &mut Script, (pid, name): (u32, &str), call: u32, file: &str, at: u64, ns: u64) {
+    script.wait((pid, name), WaitClass::Device, ns, ns, 0);
+    let (sda, file) = (script.names.intern("sda"), script.names.intern(file));
+    let Some(wait) = script.batch.waits.last_mut() else { return };
+    wait.start_ns = START_NS + at;
+    (wait.syscall, wait.device, wait.file) = (Some(call), Some(sda), Some(file));
+}
+
+/// Eight clients that commit, each for `each` nanoseconds, nearly all of the time; one write in
+/// sixteen is slow.
+fn commits(each: u64) -> Script {
+    let mut script = Script::new(10);
+    for turn in 0..(9_800 * MS / each) {
+        let at = turn * each;
+        let slow = turn % 16 == 0;
+        let d2c = if slow { 93 * MS } else { 126_000 };
+        let write = script.write("sda", 8192).by(100, "postgres").at(at as i64);
+        write.sector(turn * 16).file(WAL).direct(300, 700, d2c).add();
+        wait(&mut script, (100 + (turn % 8) as u32, "postgres"), FDATASYNC, WAL, at, each);
+    }
+    script
+}
+
+/// What is said of one bottleneck, whatever explains it.
+fn judged(script: &Script, id: &str) -> Option<Finding> {
+    let summary = script.summary();
+    let facts = Facts::new(&summary);
+    match (rule_of(id).unwrap().judge)(&facts) {
+        Verdict::Finding(found) => Some(found.complete(rule_of(id).unwrap().cause, &facts)),
+        _ => None,
+    }
+}
+
+fn severity(script: &Script, id: &str) -> Option<Severity> {
+    judged(script, id).map(|it| it.severity)
+}
+
+fn first(diagnosis: &Diagnosis) -> &Finding {
+    diagnosis.findings.first().unwrap()
+}
+
+fn of<'a>(diagnosis: &'a Diagnosis, id: &str) -> Option<&'a Finding> {
+    diagnosis.findings.iter().find(|it| it.cause == id)
+}
+
+#[test]
+fn slow_commits_of_a_database_are_named() {
+    let found = judged(&commits(12 * MS), "slow-sync").unwrap();
+    assert_eq!((found.severity, found.layer), (Severity::Critical, Layer::Bottleneck));
+    assert!(found.impact > 0.95, "{found:#?}");
+    let subject = &found.subject;
+    assert_eq!(subject.process.as_deref(), Some("postgres"));
+    assert_eq!((subject.pid, subject.file.as_deref()), (None, Some(WAL)));
+    let sentence = &found.sentence;
+    for word in ["8 processes of postgres wait in fdatasync", "write-ahead log", "on sda"] {
+        assert!(sentence.contains(word), "{sentence}");
+    }
+    assert!(found.fix.contains("pg_wal on its own"), "{}", found.fix);
+    let modes = found.evidence.iter().find(|it| it.what.contains("or 9")).unwrap();
+    assert!((5.0..8.0).contains(&modes.figure), "{modes:?}");
+}
+
+#[test]
+fn syncs_are_slow_from_five_milliseconds_on() {
+    let severity = |each: u64| severity(&commits(each), "slow-sync");
+    assert_eq!(severity(SLOW_SYNC_NS as u64 + MS / 10), Some(Severity::Critical));
+    assert!(severity(SLOW_SYNC_NS as u64 - MS / 10).is_none_or(|it| it == Severity::Info));
+}
+
+/// Readers that wait for `each` nanoseconds at a time, of a device with `depth` requests in flight.
+fn readers(each: u64, depth: u64) -> Script {
+    let mut script = Script::new(10);
+    for turn in 0..(9_900 * MS / each) {
+        for reader in 0..depth {
+            let (at, pid) = (turn * each, 200 + reader as u32);
+            let read = script.read("sda", 65_536).by(pid, "backend").at(at as i64);
+            // Random addresses: no rule of patterns fits.
+            let sector = (turn * depth + reader) * 7919 * 4099 % (1 << 30) * 128;
+            read.sector(sector).direct(500, 500, each - 1000).add();
+            wait(&mut script, (pid, "backend"), PREAD, "/data/table", at, each);
+        }
+    }
+    script
+}
+
+#[test]
+fn reads_are_slow_by_themselves_or_behind_each_other() {
+    let severity = |each: u64, depth: u64| severity(&readers(each, depth), "slow-reads");
+    assert_eq!(severity(SLOW_NS as u64 + MS, 1), Some(Severity::Critical));
+    assert!(severity(SLOW_NS as u64 - MS, 1).is_none_or(|it| it == Severity::Info));
+    // Four at once: the device is saturated, and each waits for the others.
+    assert_eq!(severity(FELT_NS as u64 + MS / 10, 4), Some(Severity::Critical));
+    assert!(severity(FELT_NS as u64 - MS / 10, 4).is_none_or(|it| it == Severity::Info));
+}
+
+#[test]
+fn a_saturated_device_is_said_once() {
+    let diagnosis = diagnose(&readers(2 * MS, 4).summary());
+    assert_eq!(of(&diagnosis, "device-saturated"), None, "{:#?}", diagnosis.findings);
+    let bound = &judged(&readers(2 * MS, 4), "slow-reads").unwrap().evidence[0];
+    assert!(bound.what.contains("saturated"), "{bound:?}");
+}
+
+#[test]
+fn a_capture_without_waits_tells_of_its_device() {
+    let mut script = readers(12 * MS, 4);
+    script.batch.waits.clear();
+    let found = judged(&script, "device-saturated").unwrap();
+    assert!(found.severity > Severity::Info, "{found:#?}");
+    assert!(found.sentence.contains("busy 99 %"), "{}", found.sentence);
+    assert_eq!(diagnose(&script.summary()).quiet, None);
+}
+
+#[test]
+fn nothing_waits_is_said_where_nothing_does() {
+    let mut script = Script::new(10);
+    script.read("sda", 4096).by(7, "cat").direct(0, 0, 50_000).add();
+    wait(&mut script, (7, "cat"), PREAD, "/etc/hosts", 0, 60_000);
+    let quiet = diagnose(&script.summary()).quiet.unwrap();
+    assert!(quiet.starts_with("No thread waits for storage: 60.0 µs"), "{quiet}");
+    // Somebody does, if never for long.
+    let diagnosis = diagnose(&readers(MS / 4, 1).summary());
+    let quiet = diagnosis.quiet.as_ref().unwrap();
+    assert!(quiet.contains("9.90 s in all within 10.0 s, in short waits"), "{quiet}");
+    assert_eq!(first(&diagnosis).layer, Layer::Bottleneck);
+}
+
+#[test]
+fn a_cause_takes_the_place_of_what_it_explains() {
+    let mut script = commits(12 * MS);
+    for turn in 0..700_u64 {
+        let flush = script.request("sda", crate::model::Operation::Flush);
+        flush.by(100, "postgres").at((turn * 14 * MS) as i64).direct(300, 700, 11 * MS).add();
+    }
+    let diagnosis = diagnose(&script.summary());
+    let found = of(&diagnosis, "flush-cost").unwrap();
+    assert_eq!(of(&diagnosis, "slow-sync"), None);
+    assert!(found.bottlenecks.contains(&"slow-sync"), "{found:#?}");
+    assert!(found.waits.as_ref().unwrap().contains("8 processes of postgres wait"), "{found:#?}");
+    assert_eq!(found.subject.file.as_deref(), Some(WAL));
+}
+
+#[test]
+fn a_paced_writer_is_no_warning() {
+    let mut script = Script::new(10);
+    for turn in 0..90_u64 {
+        let at = turn * 100 * MS;
+        let write = script.write("sda", 1 << 20).by(9, "kworker/u8:1").at(at as i64);
+        write.sector(turn * 2048).direct(500, 500, 20 * MS).add();
+        wait(&mut script, (7, "dd"), 1, "/backup", at, 90 * MS);
+        let last = script.batch.waits.last_mut().unwrap();
+        (last.class, last.device_ns) = (WaitClass::DirtyThrottle, 0);
+    }
+    assert!(severity(&script, "slow-writes").is_none_or(|it| it == Severity::Info));
+}
