@@ -14,10 +14,13 @@ const MOST: usize = 3;
 /// Sentences about them; none where nothing was found, since then nobody is suspected.
 pub(super) fn red_herrings(facts: &Facts<'_>, findings: &[Finding]) -> Vec<String> {
     let Some(first) = findings.first() else { return Vec::new() };
-    let guilty = first.subject.device.as_deref();
+    let is_guilty = |device: &str| {
+        let worst = findings.iter().filter(|it| it.severity == first.severity);
+        worst.map(|it| it.subject.device.as_deref()).any(|it| it == Some(device))
+    };
     let mut sentences: Vec<String> = Vec::new();
     for device in facts.devices() {
-        if Some(device.device.as_str()) == guilty || sentences.len() == MOST {
+        if is_guilty(&device.device) || sentences.len() == MOST {
             continue;
         }
         let waited = facts.waits(|group| group.device.as_deref() == Some(&device.device));

@@ -4,10 +4,10 @@
 //! be seen. A bottleneck claims no mechanism: any likely cause of the same waits takes its place,
 //! and says whose waits they are.
 
-use super::finding::{Confidence, Finding, Severity, Subject};
+use super::finding::{Confidence, Finding, Layer, Severity, Subject};
 #[cfg(test)]
 use super::rule::Rule;
-use super::{bottleneck, rules};
+use super::rules;
 use std::cmp::Ordering;
 
 /// What a cause must explain at least of what its symptom does, where it is less severe. Chosen.
@@ -55,8 +55,8 @@ pub(super) fn place(mut causes: Vec<Finding>, mut bottlenecks: Vec<Finding>) -> 
     bottlenecks.sort_by(order);
     let mut left: Vec<Finding> = Vec::new();
     for bottleneck in bottlenecks {
-        let told = |it: &&Finding| it.subject.device == bottleneck.subject.device;
-        let is_said = bottleneck.cause == SATURATED && left.iter().find(told).is_some();
+        let same = |it: &Finding| it.subject.device == bottleneck.subject.device;
+        let is_said = bottleneck.cause == SATURATED && left.iter().any(same);
         match causes.iter_mut().find(|cause| covers(cause, &bottleneck)) {
             Some(cause) => cause.explain(&bottleneck),
             None if !is_said => left.push(bottleneck),
@@ -65,12 +65,22 @@ pub(super) fn place(mut causes: Vec<Finding>, mut bottlenecks: Vec<Finding>) -> 
     }
     let mut at = 0;
     for bottleneck in left {
-        while causes.get(at).is_some_and(|it| order(it, &bottleneck) != Ordering::Greater) {
-            at += 1;
-        }
+        let below = causes.iter().rposition(|it| stands_above(it, &bottleneck));
+        at = below.map_or(at, |below| at.max(below + 1));
         causes.insert(at, bottleneck);
     }
     causes
+}
+
+/// Whether a finding stands above a bottleneck that it does not cover: it is worth more, or it is a
+/// likely cause on the same device, whose share of the device's time says nothing of the waits'.
+fn stands_above(finding: &Finding, bottleneck: &Finding) -> bool {
+    let same = finding.subject.device.is_some()
+        && (bottleneck.subject.device.is_none()
+            || finding.subject.device == bottleneck.subject.device);
+    let is_worth = finding.severity > Severity::Info && finding.confidence >= Confidence::Likely;
+    let is_cause = finding.layer == Layer::Cause && finding.impact_of != bottleneck.impact_of;
+    order(finding, bottleneck) != Ordering::Greater || same && is_worth && is_cause
 }
 
 /// The bottleneck that says of a device what others say of its waits.
@@ -105,8 +115,7 @@ fn behind(symptom: &Finding, findings: &[Finding]) -> Vec<&'static str> {
 
 fn order(a: &Finding, b: &Finding) -> Ordering {
     // Where nothing is worth a warning, where threads wait says more than what hardly matters.
-    let is_first =
-        |it: &Finding| it.severity == Severity::Info && bottleneck::is_bottleneck(it.cause);
+    let is_first = |it: &Finding| it.severity == Severity::Info && it.layer == Layer::Bottleneck;
     let key = |it: &Finding| (it.severity, is_first(it));
     let by_weight = || weight(b).total_cmp(&weight(a));
     key(b).cmp(&key(a)).then_with(by_weight).then(a.cause.cmp(b.cause))

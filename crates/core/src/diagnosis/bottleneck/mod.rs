@@ -134,7 +134,7 @@ pub(super) fn quiet(facts: &Facts<'_>) -> Option<String> {
         it if it < NOBODY => {
             format!("No thread waits for storage: {time} in all within {seconds}.")
         }
-        _ => format!("Threads were blocked {time} in all within {seconds}, in short waits."),
+        _ => format!("Threads were blocked {time} in all within {seconds}."),
     })
 }
 

@@ -145,7 +145,10 @@ pub(super) fn busy(finding: Finding, device: Option<&DeviceSummary>) -> Finding 
 
 fn fix(group: &Group<'_>, subject: &Subject, role: Option<Role>) -> String {
     let (process, file) = (subject.process.as_deref(), subject.file.as_deref());
-    let own = programs::of(process, file).and_then(|it| it.advice(group.kind.topic(role)));
+    let program = programs::of(process, file).filter(|_| group.kind != Kind::Unknown);
+    if let Some(own) = program.and_then(|it| it.advice(group.kind.topic(role))) {
+        return own.to_owned();
+    }
     let general = match group.kind {
         Kind::Sync => {
             "make several changes durable with one sync; put the log on its own device, one with \
@@ -169,10 +172,7 @@ fn fix(group: &Group<'_>, subject: &Subject, role: Option<Role>) -> String {
         }
         Kind::Unknown => "find where they wait: `iowhy stacks` and `iowhy waits --by stack`",
     };
-    match own {
-        Some(own) => format!("{own}. In general: {general}"),
-        None => general.to_owned(),
-    }
+    general.to_owned()
 }
 
 fn check(group: &Group<'_>) -> String {

@@ -136,7 +136,7 @@ fn nothing_waits_is_said_where_nothing_does() {
     // Somebody does, if never for long.
     let diagnosis = diagnose(&readers(MS / 4, 1).summary());
     let quiet = diagnosis.quiet.as_ref().unwrap();
-    assert!(quiet.contains("9.90 s in all within 10.0 s, in short waits"), "{quiet}");
+    assert!(quiet.contains("Threads were blocked 9.90 s in all within 10.0 s."), "{quiet}");
     assert_eq!(first(&diagnosis).layer, Layer::Bottleneck);
 }
 
