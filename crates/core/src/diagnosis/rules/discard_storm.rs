@@ -50,15 +50,23 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .sure(Confidence::Certain)
         .shown("discards", discards.requests_per_s, "1/s", format!("iowhy stat -d {name}"))
         .shown("mean discard at the device", stage.map_or(0.0, |stage| stage.mean_ns), "ns", format!("iowhy stages -d {name}"))
-        .fix(fix(name, mounted.is_some()))
-        .check(check(mounted.map(|mount| mount.path.as_str())))
+        .fix(fix(name, mounted.map(|mount| mount.kind.as_str())))
+        .check(check(mounted.map(|mount| (mount.path.as_str(), mount.kind.as_str()))))
         .into())
 }
 
-fn check(point: Option<&str>) -> String {
+fn check(mount: Option<(&str, &str)>) -> String {
     let ended = "the discards end; if not, ";
-    match point {
-        Some(point) => {
+    match mount {
+        // XFS accepts a remount with nodiscard and goes on as before.
+        Some((point, "xfs")) => {
+            let point = shell_word(point);
+            format!(
+                "XFS changes it only at the next mount of {point} (a remount is ignored): until then, \
+                 while no files are removed {ended}a program sends them itself (blkdiscard, fstrim)"
+            )
+        }
+        Some((point, _)) => {
             let point = shell_word(point);
             format!("`mount -o remount,nodiscard {point}`: {ended}a program sends them itself (blkdiscard, fstrim)")
         }
@@ -66,13 +74,22 @@ fn check(point: Option<&str>) -> String {
     }
 }
 
-fn fix(name: &str, is_mounted: bool) -> String {
-    let source = if is_mounted {
-        "mount without discard (it is mounted with it; /etc/fstab), and let fstrim.timer give space back once a week \
-         (`systemctl enable --now fstrim.timer`); smaller deletions"
-    } else {
-        "no mount of it has the option discard: find what sends them (`findmnt -O discard` for what lies above it, \
-         fstrim, blkdiscard, mkfs), and let that run when nobody waits"
+fn fix(name: &str, mounted: Option<&str>) -> String {
+    let source = match mounted {
+        // From Linux 6.2 on btrfs discards by default.
+        Some("btrfs") => {
+            "mount it with nodiscard, which btrfs needs from Linux 6.2 on, and let fstrim.timer give \
+             space back once a week (`systemctl enable --now fstrim.timer`); smaller deletions"
+        }
+        Some(_) => {
+            "mount without discard (it is mounted with it; /etc/fstab), and let fstrim.timer give space \
+             back once a week (`systemctl enable --now fstrim.timer`): without either a thin volume \
+             below fills up; smaller deletions"
+        }
+        None => {
+            "no mount of it has the option discard: find what sends them (`findmnt -O discard` for what lies \
+             above it, fstrim, blkdiscard, mkfs), and let that run when nobody waits"
+        }
     };
     format!("{source}; `echo 67108864 > /sys/block/{name}/queue/discard_max_bytes` makes single ones smaller")
 }
@@ -81,7 +98,14 @@ fn fix(name: &str, is_mounted: bool) -> String {
 mod tests {
     #[test]
     fn who_is_not_mounted_with_discard_is_not_told_to_mount_without() {
-        assert!(super::fix("sda", true).starts_with("mount without discard"));
-        assert!(super::fix("sda", false).contains("find what sends them"));
+        assert!(super::fix("sda", Some("ext4")).starts_with("mount without discard"));
+        assert!(super::fix("sda", Some("btrfs")).contains("nodiscard"));
+        assert!(super::fix("sda", None).contains("find what sends them"));
+    }
+
+    #[test]
+    fn xfs_is_not_told_to_remount() {
+        assert!(!super::check(Some(("/data", "xfs"))).contains("remount,nodiscard"));
+        assert!(super::check(Some(("/data", "ext4"))).contains("remount,nodiscard"));
     }
 }

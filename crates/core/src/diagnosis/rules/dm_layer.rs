@@ -37,6 +37,12 @@ fn judge(facts: &Facts<'_>) -> Judged {
     };
     let name = &upper.device;
     let lowers = upper.below.join(", ");
+    if let Some(other) = shares(facts, upper, &gap.lower) {
+        return Err(Missing(format!(
+            "{} serves {other} as well as {name}, so that its mean time is not that of {name}'s requests",
+            gap.lower,
+        )));
+    }
     let below = &gap.lower;
     let carries = |functions: &[&str]| [name, below].iter().any(|it| !facts.paths_on(it, functions).is_empty());
     let target = TARGETS.iter().find(|(_, functions)| carries(functions)).map(|(name, _)| *name);
@@ -51,10 +57,31 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .sure(if target.is_some() { Confidence::Certain } else { Confidence::Likely })
         .shown("mean time on the upper device", gap.upper_ns, "ns", format!("iowhy stages -d {name}"))
         .shown("mean time below it", gap.lower_ns, "ns", format!("iowhy stages -d {below}"))
-        .fix("of its target (`dmsetup table`): dm-crypt: `cryptsetup refresh --perf-no_read_workqueue --perf-no_write_workqueue NAME`, a CPU with AES; snapshots: remove those that nobody needs, larger chunks; thin: pre-allocate; dm-delay: remove it")
+        .fix(
+            "of its target (`dmsetup table`): dm-crypt from Linux 5.9 on: `cryptsetup refresh \
+             --perf-no_read_workqueue --perf-no_write_workqueue NAME` (LUKS2: with `--persistent` it \
+             stays), a CPU with AES; snapshots: remove those that nobody needs; thin: provision what is \
+             written most beforehand",
+        )
         .check(format!("`iowhy probe {name}`, and the same of {below} (they only read): if both are as slow, reads do not wait for the layer"))
         .into())
 }
+
+/// Another device that uses the same lower one as much: its requests are in the lower one's mean. Two
+/// logical volumes on one disk may be as different as their loads are.
+fn shares<'a>(facts: &Facts<'a>, upper: &DeviceSummary, lower: &str) -> Option<&'a str> {
+    let requests = |it: &DeviceSummary| it.directions.0.iter().map(|it| it.requests).sum::<u64>();
+    let uses = |it: &&DeviceSummary| {
+        it.device != upper.device
+            && it.below.iter().any(|below| is_part_of(lower, below))
+            && requests(it) as f64 >= OTHER * requests(upper) as f64
+    };
+    facts.devices().iter().find(uses).map(|it| it.device.as_str())
+}
+
+/// The requests of another device on the same disk, of those of the one that is judged, from which on the
+/// disk's mean is of both. Chosen.
+const OTHER: f64 = 0.1;
 
 struct Gap {
     share: f64,

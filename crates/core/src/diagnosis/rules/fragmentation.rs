@@ -21,6 +21,14 @@ rule!(
     symptoms: ["serial-reads", "split-requests", "provider-cap", "device-slow-tail"],
 );
 
+const DEFRAGMENT: &str =
+    "keep 10 % of the file system free; allocate files at once (fallocate); for what is there, when the \
+     disk has time: e4defrag, xfs_fsr, or `btrfs filesystem defragment`, which takes the room of what \
+     snapshots share anew";
+const ON_FLASH: &str =
+    "nothing for the device, to which every place is as near; many extents cost the file system CPU \
+     time: allocate files at once (fallocate)";
+
 fn judge(facts: &Facts<'_>) -> Judged {
     if facts.summary().files.is_absent() && facts.summary().watch.requests > 0 {
         return Err(Missing("files are not in the data".to_owned()));
@@ -42,6 +50,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let share = sum(|file| file.scattered) as f64 / sum(|file| file.sequential).max(1) as f64;
     let names: Vec<&str> = files.iter().map(|file| file.file.as_str()).collect();
     let pattern = words::pattern(&names);
+    let rotates = facts.setting(device, "queue/rotational") != Some("0");
     let example = names.first().copied().unwrap_or("FILE");
     let sentence = format!(
         "{} lies in pieces on {name}: {} of its requests that go on in the file go on elsewhere on the device",
@@ -53,7 +62,10 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .about(Subject { file: pattern.clone(), ..facts::subject_of(name, facts.top_process(device, |_| true)) })
         .shown("requests that go on elsewhere", share * 100.0, "%", format!("iowhy snoop -d {name}"))
         .shown("requests of these files", sum(|file| file.requests) as f64, "requests", "iowhy files")
-        .fix("keep 10 % of the file system free; allocate files at once (fallocate); for what is there, when the disk has time: e4defrag, xfs_fsr, or `btrfs filesystem defragment`, which takes the room of what snapshots share anew")
+        .upper_bound()
+        // Only a disk that seeks pays for each jump.
+        .at_most(if rotates { Severity::Critical } else { Severity::Info })
+        .fix(if rotates { DEFRAGMENT } else { ON_FLASH })
         .check(format!("`filefrag -v {}`: many extents (pieces) below a megabyte; few large ones refute it", shell_word(example)))
         .into())
 }

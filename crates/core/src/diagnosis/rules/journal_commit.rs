@@ -12,9 +12,10 @@ rule!(
     "journal-commit",
     "waiting for the journal",
     "A file system's changes go into one running transaction. While it commits, nothing that needs it \
-     can go on: creating, renaming and removing files, updates of inodes, and every fsync. In ordered \
-     mode the commit first writes the data that others appended to their files, however much that is, \
-     so that a small fsync waits for somebody else's large write.",
+     can go on: creating, renaming and removing files, updates of inodes, and every fsync. The commit \
+     waits for the blocks that it must write, and, where data is ordered before metadata (ext4 with \
+     data=ordered, for data that was allocated in this transaction), for that data too. The more \
+     others change, the longer a small fsync waits. btrfs commits its trees in the same way.",
     "Short commits: then the number of syncs is the cause (fsync-heavy).",
     needs: [Waits],
     symptoms: ["noisy-neighbour"],
@@ -32,6 +33,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         return Ok(Verdict::Clear);
     }
     let subject = Subject { file: None, ..all.subject() };
+    let kind = kind_on(facts, subject.device.as_deref());
     let sentence = format!(
         "{} waits for the file system's journal{}: {} for each wait, up to {}",
         words::who(&subject),
@@ -44,7 +46,54 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("waits for the journal", all.time_ns as f64, "ns", "iowhy waits")
         .shown("of them outside fsync", others.time_ns as f64 / all.time_ns as f64 * 100.0, "%", "iowhy waits")
         .shown("longest", all.longest_ns() as f64, "ns", "iowhy waits")
-        .fix("keep bulk writers and what must be durable on different file systems; let commits have less to write (smaller vm.dirty_background_bytes and vm.dirty_bytes, for the whole machine); ext4, for many small fsyncs: `tune2fs -O fast_commit DEVICE`, unmounted")
-        .check("pause the largest writer: if the waits stay as long, it is not its data; ext4: `cat /proc/fs/jbd2/*/info` tells what a commit takes on average since the mount, and how much of it is others' data (flushing data)")
+        .fix(fix(kind))
+        .check(check(kind))
         .into())
+}
+
+/// The type of the file system on a device; empty where it is not known.
+fn kind_on<'a>(facts: &Facts<'a>, device: Option<&str>) -> &'a str {
+    let device = facts.devices().iter().find(|it| Some(it.device.as_str()) == device);
+    let mounts = device.map(|it| facts.mounts(it)).unwrap_or_default();
+    mounts.first().map_or("", |mount| mount.kind.as_str())
+}
+
+fn fix(kind: &str) -> &'static str {
+    match kind {
+        "btrfs" => {
+            "give it free space (`btrfs filesystem usage`), remove snapshots that nobody needs, switch \
+             quotas off where nobody reads them (`btrfs quota disable MOUNTPOINT`); keep databases on \
+             another file system"
+        }
+        _ => {
+            "find who writes most (`iowhy blame`) and move it, or what must be durable, to another file \
+             system; let commits have less to write (smaller vm.dirty_background_bytes, for the whole \
+             machine)"
+        }
+    }
+}
+
+fn check(kind: &str) -> &'static str {
+    match kind {
+        "ext4" | "ext3" => {
+            "pause the largest writer: if the waits stay as long, it is not its data; `cat \
+             /proc/fs/jbd2/*/info` shows what a commit takes on average since the mount, and how much \
+             of it is others' data (flushing data)"
+        }
+        _ => "pause the largest writer: if the waits stay as long, it is not its data",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn advice_is_of_the_file_system() {
+        for kind in ["ext4", "xfs", "btrfs", ""] {
+            assert!(!fix(kind).contains("fast_commit") && !fix(kind).contains("tune2fs"), "{kind}");
+        }
+        assert!(fix("btrfs").contains("quotas") && !fix("ext4").contains("quotas"));
+        assert!(check("ext4").contains("jbd2") && !check("xfs").contains("jbd2"));
+    }
 }

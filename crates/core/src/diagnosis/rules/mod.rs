@@ -4,7 +4,7 @@
 //! misses and controls.
 
 use super::facts::{self, Facts};
-use super::finding::{Confidence, Finding, ImpactOf, Subject};
+use super::finding::{Confidence, Finding, ImpactOf, Severity, Subject};
 use super::rule::{Judged, Missing, Rule, Verdict, rule};
 use super::words;
 

@@ -26,6 +26,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let over = facts.path_share(FAILOVER);
     // Of several paths to an NVMe drive the kernel makes a device that hangs on none of them.
     let is_one_path = |device: &DeviceSummary| device.transport.as_deref() == Some("pcie");
+    // A multipath device whose paths are all busy requeues, too: load alone looks like that.
+    let is_seen = over > REQUEUED;
     let fits = |device: &DeviceSummary| {
         paths(device) && !is_one_path(device) && requeued(device) as f64 > REQUEUED * all(device).max(1) as f64
     };
@@ -38,17 +40,27 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let whole = facts::stage_sum(device, Interval::Q2c);
     let held = whole.saturating_sub(facts::stage_sum(device, Interval::D2c)) as f64 / whole.max(1) as f64;
     let sentence = format!(
-        "a path of {name} fails over: {} of its requests were sent again, and {} of their time passed before the driver had them for good",
+        "the driver of {name} requeued {} of its requests: its paths are full, or one fails; {} of \
+         their time passed before the last issue",
         words::percent(share),
         words::percent(held),
     );
     let impact = held.max(share).max(super::super::finding::WARNING_IMPACT);
     Ok(Finding::of_share(ImpactOf::DeviceTime, impact, 1.0, sentence)
         .about(Subject { device: Some(name.clone()), ..Subject::default() })
+        .sure(if is_seen { Confidence::Likely } else { Confidence::Possible })
+        .at_most(if is_seen { Severity::Critical } else { Severity::Warning })
         .shown("requests that the driver gave back", requeued(device) as f64, "requests", format!("iowhy -d {name}"))
         .shown("time before the driver had them for good", held * 100.0, "%", format!("iowhy stages -d {name}"))
         .shown("requests sent again by the path layer", over * 100.0, "%", format!("iowhy stacks -d {name}"))
-        .fix("look at the paths: `nvme list-subsys`, `multipath -ll`, `dmesg`; where another one works, take the bad one out until it is repaired (`multipathd del path sdX`, `nvme disconnect -d nvmeX`)")
-        .check("a device with one path has none to fail over: its queue is full, or its driver is short of memory; with the bad path taken out no request is given back; if they still are, the device asks for it")
+        .fix(
+            "look at the paths: `multipath -ll`, `nvme list-subsys`, `dmesg`. Only where one path is \
+             failed and another is active, have the failed one repaired; a path that works stays. Where \
+             all are active, their queues are full: less load, or a greater queue depth",
+        )
+        .check(
+            "`multipath -ll` shows no failed path, and fewer requests in flight end the requeues: then \
+             the queues were full and nothing fails over",
+        )
         .into())
 }

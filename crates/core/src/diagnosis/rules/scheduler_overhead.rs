@@ -13,6 +13,8 @@ const TIMES_DEVICE: f64 = 1.5;
 /// From when on a request is starved: for so long mq-deadline, which sorts too, lets a read wait at most
 /// (read_expire).
 const STARVED_NS: u64 = 500_000_000;
+/// The share of the requests that a device takes at once from which on it is full. Chosen.
+const FULL: f64 = 0.8;
 /// And this multiple of the longest that any took at the device: what makes all wait is in both. Chosen.
 const TIMES_LONGEST: u64 = 10;
 
@@ -42,6 +44,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         sums.held_ns as f64 >= SHARE * sums.whole_ns as f64
             && (is_longer || sums.starved_ns.is_some())
             && device.stalled_ns.is_none()
+            && (sums.starved_ns.is_some() || !is_full(facts, device))
     });
     let Some(device) = device else { return Ok(Verdict::Clear) };
     let sums = Sums::of(facts, device);
@@ -67,9 +70,38 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("longest in the scheduler", longest_ns as f64, "ns", format!("iowhy stages -d {name}"))
         .shown("standing there at the end", device.in_scheduler.requests as f64, "requests", format!("iowhy -d {name}"))
         .shown("requests at the device on average", sums.at_device_ns as f64 / facts.duration_ns().max(1) as f64, "requests", format!("iowhy -d {name}"))
-        .fix(format!("`echo none > /sys/block/{name}/queue/scheduler` (udev rule to keep it); then ionice and weights of bfq do nothing, and a rotating disk may get slower"))
+        .fix(fix(facts, device))
         .check("with none the time in the scheduler (I2D) is gone; if that at the device (D2C) rises by as much, the device was full and the scheduler only showed it")
         .into())
+}
+
+/// Whether the device has about as many requests in flight as it takes (device/queue_depth): then any
+/// queue above it holds the others. SATA drives take 32, however long the queue of their adapter is.
+fn is_full(facts: &Facts<'_>, device: &DeviceSummary) -> bool {
+    let depth = device.directions.0.iter().filter_map(|it| it.intervals[Interval::D2c]);
+    let at_device = depth.map(|it| it.sum_ns).sum::<u64>() as f64;
+    let busy_ns = device.util_share.unwrap_or(1.0) * facts.duration_ns() as f64;
+    let takes = facts.number(device, "device/queue_depth");
+    takes.is_some_and(|takes| takes >= 1.0 && at_device / busy_ns.max(1.0) >= FULL * takes)
+}
+
+fn fix(facts: &Facts<'_>, device: &DeviceSummary) -> String {
+    let name = &device.device;
+    let path = format!("/sys/block/{name}/queue/scheduler");
+    match facts.setting(device, "queue/rotational") {
+        Some("0") => format!(
+            "`echo none > {path}` (a udev rule keeps it), or mq-deadline; ionice and the weights of bfq \
+             then do nothing"
+        ),
+        Some("1") => format!(
+            "it rotates: `echo mq-deadline > {path}`, which sorts and starves nobody for long; none \
+             would make it slower"
+        ),
+        _ => format!(
+            "`cat /sys/block/{name}/queue/rotational`: where it is 0, `echo none > {path}`; where it is \
+             1, `echo mq-deadline > {path}`"
+        ),
+    }
 }
 
 /// The device's scheduler, where it is known.
@@ -225,6 +257,30 @@ mod tests {
             script.wait_for((pid, "slow"), 4000 * MS, 6000 * MS, &[id]);
         }
         assert!(found(&script).unwrap().sentence.contains("some for 6.00 s"));
+    }
+
+    #[test]
+    fn a_drive_that_has_all_it_takes_is_full() {
+        let mut script = served(9 * MS, MS);
+        assert!(found(&script).is_some());
+        let settings = &mut script.environment.devices[0].settings_start;
+        settings.insert("device/queue_depth".to_owned(), "32".to_owned());
+        assert!(found(&script).is_some());
+        let settings = &mut script.environment.devices[0].settings_start;
+        settings.insert("device/queue_depth".to_owned(), "1".to_owned());
+        assert_eq!(found(&script), None);
+    }
+
+    #[test]
+    fn a_rotating_disk_keeps_a_scheduler() {
+        for (rotates, wanted) in [("1", "mq-deadline"), ("0", "echo none")] {
+            let mut script = served(9 * MS, MS);
+            let settings = &mut script.environment.devices[0].settings_start;
+            settings.insert("queue/rotational".to_owned(), rotates.to_owned());
+            let fix = found(&script).unwrap().fix;
+            assert!(fix.contains(wanted), "{fix}");
+            assert_eq!(fix.contains("echo none"), rotates == "0", "{fix}");
+        }
     }
 
     #[test]

@@ -14,6 +14,22 @@ rule!(
     symptoms: ["major-faults", "serial-reads", "page-cache-thrash", "readahead-waste"],
 );
 
+/// What comes back from zram costs CPU time and no disk: there a larger vm.swappiness is meant.
+fn fix(device: &str) -> &'static str {
+    match device.starts_with("zram") {
+        true => {
+            "give the program or its cgroup more memory (memory.max and memory.high; version 1: \
+             memory.limit_in_bytes), or let it use less; swap on zram is compressed memory: what it costs \
+             is CPU time"
+        }
+        false => {
+            "give the program or its cgroup more memory (memory.max and memory.high; version 1: \
+             memory.limit_in_bytes), or let it use less; a smaller vm.swappiness only moves the loss to \
+             the page cache"
+        }
+    }
+}
+
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
     let mut swapping = facts.devices().iter().map(|device| (device, facts::origin_of(device, Origin::Swap)));
@@ -36,7 +52,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("waits for swap", waited.time_ns as f64, "ns", "iowhy waits")
         .shown("swap requests", requests as f64 / facts.seconds(), "1/s", format!("iowhy -d {}", device.device))
         .shown("to and from swap", bytes as f64 / facts.seconds(), "bytes/s", "iowhy cache")
-        .fix("give the program or its cgroup more memory (memory.max and memory.high; version 1: memory.limit_in_bytes), or let it use less; a smaller vm.swappiness only moves the loss to the page cache")
+        .fix(fix(&device.device))
         .check("`vmstat 1`: si and so are zero when nobody swaps")
         .into())
 }
