@@ -10,6 +10,17 @@ use super::summary::{DirectionSummary, ErrorCount, InScheduler, ReasonCount, STA
 use crate::model::{Name, Names, Request};
 use rustc_hash::FxHashMap;
 
+/// Whether ends of requests may be missing from the data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LostEnds {
+    /// None: what has no end is in flight.
+    None,
+    /// Some: what later requests overtook has ended unseen.
+    Some,
+    /// So many that a request without an end says nothing: files of some CPUs are missing in a capture.
+    Many,
+}
+
 /// Error numbers and reasons that are kept apart for one device; there are about 30 real ones.
 const KINDS: usize = 64;
 
@@ -243,14 +254,19 @@ impl DeviceTally {
         life: &Life,
         direction: Direction,
         now_ns: u64,
-        may_lose_ends: bool,
+        ends: LostEnds,
     ) -> u64 {
         let overtaken = |by_ns: u64, after_ns| by_ns > life.queued_ns.saturating_add(after_ns);
-        if may_lose_ends
-            && (overtaken(self.directions[direction].latest_end_ns, STALLED_NS)
-                || overtaken(self.latest_end_ns, GIVEN_UP_NS)
-                || self.loses_many_ends())
-        {
+        let is_lost = match ends {
+            LostEnds::None => false,
+            LostEnds::Some => {
+                overtaken(self.directions[direction].latest_end_ns, STALLED_NS)
+                    || overtaken(self.latest_end_ns, GIVEN_UP_NS)
+                    || self.loses_many_ends()
+            }
+            LostEnds::Many => true,
+        };
+        if is_lost {
             self.overtaken += 1;
             return life.queued_ns;
         }

@@ -4,7 +4,7 @@ use super::attribution::{Attribution, FileKey};
 use super::axes::Direction;
 use super::blame::Blame;
 use super::bounded::{Charge, Layer, Place};
-use super::device::{DeviceTally, Window};
+use super::device::{DeviceTally, LostEnds, Window};
 use super::files;
 use super::life::{Life, Stand};
 use super::patterns;
@@ -122,7 +122,7 @@ impl Summarizer {
             return;
         }
         let time_ns = match life.stand {
-            Stand::Open => self.open_time(&life, direction, slot, self.latest_ns, true),
+            Stand::Open => self.open_time(&life, direction, slot, self.latest_ns, LostEnds::Some),
             _ => self.ended_time(&life),
         };
         let whole = self.whole(request, &life, place, time_ns);
@@ -151,10 +151,10 @@ impl Summarizer {
         direction: Direction,
         device: u16,
         now_ns: u64,
-        may_lose_ends: bool,
+        ends: LostEnds,
     ) -> u64 {
         let Some(device) = self.devices.get_mut(usize::from(device)) else { return 0 };
-        let until_ns = device.settle_open(life, direction, now_ns, may_lose_ends);
+        let until_ns = device.settle_open(life, direction, now_ns, ends);
         until_ns.saturating_sub(life.queued_ns.max(self.start_ns))
     }
 
@@ -227,12 +227,24 @@ impl Summarizer {
         slot as u16
     }
 
+    /// Whether ends are missing: where anything is lost, or more is in flight than any device takes. Of a
+    /// capture in which a tenth of the ends is missing, none of the others says anything.
+    fn lost_ends(&self, environment: &Environment) -> LostEnds {
+        let lost = environment.losses.requests();
+        let known: u64 = self.devices.iter().map(DeviceTally::requests).sum();
+        let is_capture = environment.is_imported();
+        match lost > 0 || self.open.len() == MAX_OPEN {
+            _ if is_capture && lost.saturating_mul(10) > known => LostEnds::Many,
+            true => LostEnds::Some,
+            false => LostEnds::None,
+        }
+    }
+
     /// The summary of all that was added, with what `environment` tells at the end.
     pub fn finish(mut self, environment: &Environment, names: &Names) -> Summary {
         let window = self.window(environment);
         self.start_ns = window.start_ns;
-        // No device has so many in flight.
-        let may_lose_ends = environment.losses.requests() > 0 || self.open.len() == MAX_OPEN;
+        let ends = self.lost_ends(environment);
         let mut open = std::mem::take(&mut self.open);
         // The oldest first: how many of these lost their end decides what the others' silence means.
         open.sort_by_key(|(request, _)| request.start_ns);
@@ -240,7 +252,7 @@ impl Summarizer {
             let (life, direction) = (Life::of(&request), Direction::from(request.operation));
             let slot = self.device(&request);
             let place = Place::new(slot, layer(&request, names));
-            let time_ns = self.open_time(&life, direction, slot, window.end_ns, may_lose_ends);
+            let time_ns = self.open_time(&life, direction, slot, window.end_ns, ends);
             let whole = self.whole(&request, &life, place, time_ns);
             self.charged.charge(&request, &parts, &whole, names);
         }

@@ -286,6 +286,13 @@ impl<'a> Facts<'a> {
         disk.transport.as_deref().is_some_and(|it| ATTACHED.contains(&it)) && !is_sold
     }
 
+    /// The share of the pages that were read from a device through the page cache which had been read
+    /// before in this watch: they were dropped in between.
+    pub fn pages_again(&self, device: &str) -> f64 {
+        self.patterns(device)
+            .map_or(0.0, |it| it.access.pages_again as f64 / it.access.watched_pages.max(1) as f64)
+    }
+
     /// The mounted file systems of a device.
     pub fn mounts(&self, device: &DeviceSummary) -> Vec<&'a crate::model::environment::Mount> {
         let mounts = self.summary.environment.mounts.iter();

@@ -159,6 +159,10 @@ pub struct Finding {
     /// The highest severity that its rule allows.
     #[serde(skip)]
     most: Severity,
+    /// How sure it would be had the watch lost nothing. Losses make all findings less sure alike, and
+    /// say nothing of which explains which.
+    #[serde(skip)]
+    pub(super) unlost: Confidence,
 }
 
 impl Finding {
@@ -196,6 +200,7 @@ impl Finding {
             bottlenecks: Vec::new(),
             threads,
             most: Severity::Critical,
+            unlost: Confidence::Likely,
         }
     }
 
@@ -216,7 +221,7 @@ impl Finding {
     /// How sure.
     #[must_use]
     pub fn sure(mut self, confidence: Confidence) -> Finding {
-        self.confidence = confidence;
+        (self.confidence, self.unlost) = (confidence, confidence);
         self
     }
 

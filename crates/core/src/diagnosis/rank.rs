@@ -38,7 +38,7 @@ fn causes_first(findings: Vec<Finding>) -> Vec<Finding> {
     let mut placed: Vec<Finding> = Vec::with_capacity(findings.len());
     for finding in &findings {
         let is_cause = |it: &&Finding| {
-            it.confidence >= Confidence::Likely && it.cause != finding.cause && fits(it, finding)
+            it.unlost >= Confidence::Likely && it.cause != finding.cause && fits(it, finding)
         };
         for next in findings.iter().filter(is_cause).chain([finding]) {
             if !placed.iter().any(|it| it.cause == next.cause) {
@@ -78,7 +78,7 @@ fn stands_above(finding: &Finding, bottleneck: &Finding) -> bool {
     let same = finding.subject.device.is_some()
         && (bottleneck.subject.device.is_none()
             || finding.subject.device == bottleneck.subject.device);
-    let is_worth = finding.severity > Severity::Info && finding.confidence >= Confidence::Likely;
+    let is_worth = finding.severity > Severity::Info && finding.unlost >= Confidence::Likely;
     let is_cause = finding.layer == Layer::Cause && finding.impact_of != bottleneck.impact_of;
     order(finding, bottleneck) != Ordering::Greater || same && is_worth && is_cause
 }
@@ -97,7 +97,7 @@ fn covers(cause: &Finding, bottleneck: &Finding) -> bool {
         false => HALF,
     };
     let is_worth = cause.severity > Severity::Info || bottleneck.severity == Severity::Info;
-    same && is_worth && cause.confidence >= Confidence::Likely && cause.impact >= time
+    same && is_worth && cause.unlost >= Confidence::Likely && cause.impact >= time
 }
 
 /// What explains a symptom, and what explains that: else the symptom of a symptom would be nobody's.
@@ -133,7 +133,7 @@ fn weight(finding: &Finding) -> f64 {
 
 /// Whether `symptom` is only what `cause` looks like: its mechanism was seen, and it fits.
 fn explains(cause: &Finding, symptom: &Finding) -> bool {
-    cause.confidence == Confidence::Certain && fits(cause, symptom)
+    cause.unlost == Confidence::Certain && fits(cause, symptom)
 }
 
 /// Whether `symptom` is what `cause` looks like: known to be so, of about the same weight, on the same

@@ -49,6 +49,9 @@ pub struct Access {
     /// From queueing to completion of all that was asked for at once, a request or its pieces,
     /// nanoseconds.
     pub wholes_ns: u64,
+    /// Bytes that read-ahead and faults read of files that were read by faults: what touched pages
+    /// dragged along.
+    pub faulted_bytes: u64,
     /// How many requests have each size, bytes; most first.
     pub sizes: Vec<(u64, u64)>,
     /// The files with most requests.
@@ -91,6 +94,7 @@ struct FileTally {
     direct_ns: u64,
     cached: u64,
     faults: u64,
+    ahead_bytes: u64,
     written: u64,
     time_ns: u64,
 }
@@ -225,6 +229,9 @@ impl Tally {
             Origin::PageFault => file.faults += 1,
             _ => {}
         }
+        if matches!(request.origin, Origin::Readahead | Origin::PageFault) {
+            file.ahead_bytes = file.ahead_bytes.saturating_add(request.bytes);
+        }
         if Direction::from(request.operation) == Direction::Write {
             file.written = file.written.saturating_add(request.bytes);
         }
@@ -244,7 +251,9 @@ impl Tally {
         let mut files: Vec<FilePattern> = self.files.iter().map(|it| listed(it, names)).collect();
         files.sort_by(|a, b| b.requests.cmp(&a.requests).then_with(|| a.file.cmp(&b.file)));
         files.truncate(LISTED);
-        Access { sizes, files, ..self.sums.clone() }
+        let faulted = self.files.values().filter(|file| file.faults > 0);
+        let faulted_bytes = faulted.map(|file| file.ahead_bytes).fold(0, u64::saturating_add);
+        Access { sizes, files, faulted_bytes, ..self.sums.clone() }
     }
 }
 

@@ -1,12 +1,18 @@
 //! Requests that do not come back.
 
 use super::*;
+use crate::analysis::Direction;
 use crate::analysis::summary::DeviceSummary;
 use crate::figures::plural;
 
-/// For how long nothing must have completed: slow flushes and garbage collection of healthy devices
-/// stay below; drivers give up after 30 s.
+/// For how long nothing must have completed. Garbage collection of flash stays below; a rotating disk
+/// that spins up takes 5 to 15 s, and is named as likely only; drivers give up after 30 s.
 const HUNG_NS: u64 = 2_000_000_000;
+/// How long a rotating disk may take to spin up.
+const SPIN_UP_NS: u64 = 15_000_000_000;
+/// The same where no read or write is in flight: discards, flushes, erasure and work on zones of healthy
+/// devices take many seconds. SCSI's and NVMe's own limit for them.
+const HUNG_OTHER_NS: u64 = 30_000_000_000;
 
 rule!(
     "hung-io",
@@ -41,7 +47,12 @@ fn judge(facts: &Facts<'_>) -> Judged {
     );
     let mut subject = waited.subject();
     subject.device = Some(name.clone());
-    let sure = if device.overtaken_requests > 0 { Confidence::Possible } else { Confidence::Certain };
+    let spins = facts.setting(device, "queue/rotational") == Some("1") && stalled_ns < SPIN_UP_NS;
+    let sure = match device.overtaken_requests {
+        0 if spins => Confidence::Likely,
+        0 => Confidence::Certain,
+        _ => Confidence::Possible,
+    };
     let age = device.oldest_open_ns.unwrap_or(stalled_ns);
     Ok(Finding::of_share(ImpactOf::BlockedTime, share.max(of_blocked), share * open as f64, sentence)
         .about(subject)
@@ -61,7 +72,13 @@ fn judge(facts: &Facts<'_>) -> Judged {
 /// The devices that hang: first what has answered nothing for longest, of these what has the oldest
 /// request.
 fn hung<'a>(facts: &Facts<'a>) -> Vec<&'a DeviceSummary> {
-    let is_hung = |it: &&DeviceSummary| it.stalled_ns.is_some_and(|stalled| stalled >= HUNG_NS);
+    let data = |it: &DeviceSummary| {
+        let open = |at| facts::of(it, at).open_requests;
+        let all: u64 = it.directions.0.iter().map(|it| it.open_requests).sum();
+        open(Direction::Read) + open(Direction::Write) > 0 || all == 0
+    };
+    let limit = |it: &DeviceSummary| if data(it) { HUNG_NS } else { HUNG_OTHER_NS };
+    let is_hung = |it: &&DeviceSummary| it.stalled_ns.is_some_and(|stalled| stalled >= limit(it));
     let mut hung: Vec<&DeviceSummary> = facts.devices().iter().filter(is_hung).collect();
     hung.sort_by_key(|it| std::cmp::Reverse((it.stalled_ns, it.oldest_open_ns)));
     hung
@@ -102,6 +119,33 @@ mod tests {
         let found = diagnose(&script.summary()).findings;
         let found = found.into_iter().find(|it| it.cause == "hung-io").unwrap();
         (found.sentence, found.subject.device)
+    }
+
+    #[test]
+    fn a_long_discard_is_no_hang() {
+        use crate::model::Operation;
+        for (operation, is_hung) in [(Operation::Write, true), (Operation::Discard, false)] {
+            let mut script = Script::new(20);
+            let open = script.request("sda", operation).bytes(1 << 31).by(7, "fstrim").at(1);
+            open.status(Status::InFlight).add();
+            let found = diagnose(&script.summary()).findings;
+            assert_eq!(found.iter().any(|it| it.cause == "hung-io"), is_hung, "{operation:?}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_have_completed_in_a_capture_is_a_loss() {
+        for (lost, is_hung) in [(0, true), (10, false)] {
+            let mut script = Script::new(10);
+            script.environment.source = "blktrace".to_owned();
+            script.environment.losses.add("unfinished", lost, "requests without an end", true);
+            for index in 0..50 {
+                let read = script.read("sda", 4096).by(7, "java").at(index * 100_000_000);
+                read.status(Status::InFlight).add();
+            }
+            let found = diagnose(&script.summary()).findings;
+            assert_eq!(found.iter().any(|it| it.cause == "hung-io"), is_hung, "{lost} lost");
+        }
     }
 
     #[test]

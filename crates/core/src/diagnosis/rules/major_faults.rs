@@ -7,6 +7,9 @@ use crate::model::WaitClass;
 const CODE: &[&str] = &[".so", "/bin/", "/sbin/", "/lib/", "/lib64/", ".jar", ".dll"];
 /// The share of the faults' time that must be for such files. Chosen: more than everything else.
 const MOSTLY: f64 = 0.5;
+/// The share of the pages read that had been read before in this watch, from which on they were dropped
+/// in between. Chosen: a start reads each page once.
+const AGAIN: f64 = 0.1;
 /// Faults a second from which on it is no start of a program: a large one takes some hundred once.
 const FAULTS_PER_S: f64 = 30.0;
 
@@ -51,15 +54,24 @@ fn judge(facts: &Facts<'_>) -> Judged {
     };
     let subject = Subject { device: Some(device.clone()), file: Some(file.clone()), ..waited.subject() };
     let pid = words::pid(&subject);
+    let again = facts.pages_again(&device);
+    let is_again = again >= AGAIN;
     let sentence = format!(
-        "{} waits for its own code: pages of {file} are read from {device} again and again",
+        "{} waits for its own code: pages of {file} are read from {device}{}",
         words::who(&subject),
+        if is_again { " again and again" } else { "; it may only have started" },
     );
     Ok(Finding::of_blocked(facts, (waited.time_ns as f64 * share) as u64, sentence)
         .about(subject)
+        .sure(if is_again { Confidence::Likely } else { Confidence::Possible })
+        .at_most(if is_again { Severity::Critical } else { Severity::Warning })
         .shown("waits for mapped pages", rate, "1/s", "iowhy waits")
         .shown("of them for programs and libraries", share * 100.0, "%", "iowhy files")
-        .fix("give it more memory, or protect it: memory.min of its cgroup and of those above it (version 2; others get less), or mlockall in the program")
+        .shown("pages read that had been read before", again * 100.0, "%", "iowhy cache")
+        .fix(
+            "give it more memory, or protect it: memory.min of its cgroup and of those above it \
+             (version 2; others get less)",
+        )
         .check(format!("`ps -o maj_flt {pid}` twice: where the number stands still, they were only its start"))
         .into())
 }

@@ -98,13 +98,15 @@ fn here(facts: &Facts<'_>, neighbour: &Behind) -> Finding {
     );
     let of_device = on.map_or(0.0, |(_, row)| row.usage.time_share);
     let flags = words::flags(&subject);
+    // Shares of what is in flight together are an upper bound: the device may work on both at once.
     Finding::of_blocked(facts, neighbour.time_ns, sentence)
         .about(subject)
-        .sure(Confidence::Certain)
+        .upper_bound()
+        .sure(Confidence::Likely)
         .shown("others wait for its requests", neighbour.time_ns as f64, "ns", "iowhy blame")
         .shown("of all that these wait for requests", share * 100.0, "%", "iowhy blame")
         .shown("its share of the device's time", of_device * 100.0, "%", format!("iowhy proc{flags}"))
-        .fix("limit it (io.max of its cgroup, or ionice with bfq), let it do less at once or at another time, or move one of the two to another device")
+        .fix("limit it (io.max of its cgroup, or ionice with bfq, and with mq-deadline from Linux 5.14 on), let it do less at once or at another time, or move one of the two to another device")
         .check("where it may stand still, stop all of it for ten seconds (`kill -STOP PID`, then `kill -CONT PID`, of each that `ps` shows now): if the others wait as long, it was not in their way")
 }
 

@@ -11,6 +11,9 @@ const OVERREAD: f64 = 8.0;
 /// Windows that go on where their file was last read: above it, the window is used. Chosen: a scan of
 /// a mapped file is far above, random faults far below.
 const SEQUENTIAL: f64 = 0.4;
+/// The share of the pages read that had been read before, from which on useful ones were pushed out.
+/// Chosen: what fits in memory is read once.
+const AGAIN: f64 = 0.1;
 /// Faults below which there is nothing to judge.
 const LEAST_FAULTS: u64 = 50;
 const PAGE: f64 = 4096.0;
@@ -49,7 +52,10 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let Some(device) = facts.devices().iter().rev().max_by_key(|device| reads(device).1) else {
         return Ok(Verdict::Clear);
     };
-    let (requests, read) = reads(device);
+    let (requests, all) = reads(device);
+    // A program that reads ahead in other files on the same device wastes nothing of these.
+    let of_files = facts.patterns(&device.device).map_or(0, |it| it.access.faulted_bytes);
+    let read = if of_files > 0 { of_files } else { all };
     let over = read as f64 / (faults as f64 * PAGE);
     let files = facts.patterns(&device.device).map_or(&[][..], |it| &it.access.files);
     let faulted: Vec<&FilePattern> = files.iter().filter(|file| file.faults > 0).collect();
@@ -86,9 +92,7 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, files: &[&FilePattern], re
         pattern.map(|file| format!(" ({file})")).unwrap_or_default(),
         over,
     );
-    let again = facts.patterns(name).map_or(0.0, |it| {
-        it.access.pages_again as f64 / it.access.watched_pages.max(1) as f64
-    });
+    let again = facts.pages_again(name);
     let window = facts.setting(device, "queue/read_ahead_kb").unwrap_or("?");
     // A read of the wanted page alone takes its share of the bytes at least.
     let run_queue_ns: u64 = waited.groups.iter().map(|group| group.run_queue_ns).sum();
@@ -97,18 +101,23 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, files: &[&FilePattern], re
     Finding::of_blocked(facts, wasted_ns, sentence)
         .about(subject)
         .upper_bound()
-        .sure(Confidence::Certain)
+        // What is read for the first time may be a cache that warms up, and used a moment later.
+        .sure(if again >= AGAIN || only_written { Confidence::Certain } else { Confidence::Likely })
         .shown("read for each byte of a touched page", over, "bytes", format!("iowhy files{flags}"))
         .shown("read from the device", read as f64 / facts.seconds(), "bytes/s", format!("iowhy stat -d {name}"))
         .shown("waits for touched pages", waited.waits as f64 / facts.seconds(), "1/s", "iowhy waits")
         .shown("pages read that had been read before", again * 100.0, "%", "iowhy cache")
         .fix(format!(
-            "madvise(MADV_RANDOM) on the mapping; where the program cannot be changed, a smaller window: \
-             `echo 16 > /sys/block/{name}/queue/read_ahead_kb` (now {window}; btrfs: \
-             /sys/class/bdi/btrfs-*/read_ahead_kb), and restart the program, since open files keep the old one; it \
-             slows down who reads in order"
+            "madvise(MADV_RANDOM) on the mapping; where the program cannot be changed and is past its \
+             start, a smaller window: `echo 16 > /sys/block/{name}/queue/read_ahead_kb` (now {window}; \
+             btrfs: /sys/class/bdi/btrfs-*/read_ahead_kb), and restart the program, since open files \
+             keep the old one; it slows down who reads in order"
         ))
-        .check("after a restart with a window of 16 KiB the bytes read fall and the rate of faults rises; if not, the window is used")
+        .check(
+            "`grep workingset_refault_file /proc/vmstat` twice: where it stands still, the windows warm \
+             the cache: leave them. With a window of 16 KiB the bytes read fall and the rate of faults \
+             rises; if not, the window is used",
+        )
 }
 
 #[cfg(test)]
