@@ -156,6 +156,13 @@ pub struct Finding {
     /// The threads that it blocks, on average over the watch.
     #[serde(skip)]
     threads: f64,
+    /// The lowest severity that its rule allows.
+    #[serde(skip)]
+    least: Severity,
+    /// Whether its impact is a part of the time of a device's requests, which matters as far as the
+    /// device is busy.
+    #[serde(skip)]
+    is_of_device: bool,
     /// The highest severity that its rule allows.
     #[serde(skip)]
     most: Severity,
@@ -177,7 +184,8 @@ impl Finding {
     pub fn of_device(facts: &Facts<'_>, time_ns: u64, whole_ns: u64, sentence: String) -> Finding {
         let share = time_ns as f64 / whole_ns.max(1) as f64;
         let threads = time_ns as f64 / facts.duration_ns().max(1) as f64;
-        Finding::of_share(ImpactOf::DeviceTime, share, threads, sentence)
+        let finding = Finding::of_share(ImpactOf::DeviceTime, share, threads, sentence);
+        Finding { is_of_device: true, ..finding }
     }
 
     /// A finding whose share of the time and mean number of blocked threads are known.
@@ -200,6 +208,8 @@ impl Finding {
             bottlenecks: Vec::new(),
             threads,
             most: Severity::Critical,
+            least: Severity::Info,
+            is_of_device: false,
             unlost: Confidence::Likely,
         }
     }
@@ -236,6 +246,13 @@ impl Finding {
     #[must_use]
     pub fn at_most(mut self, severity: Severity) -> Finding {
         self.most = self.most.min(severity);
+        self
+    }
+
+    /// Never less severe than that, however little of the time it takes: one such event is too many.
+    #[must_use]
+    pub fn at_least(mut self, severity: Severity) -> Finding {
+        self.least = self.least.max(severity);
         self
     }
 
@@ -297,6 +314,18 @@ impl Finding {
         self.threads >= CRITICAL_THREADS && self.threads >= CRITICAL_IMPACT * near
     }
 
+    /// How severe the use of a device's time can be at most: all of the time of a device that is hardly
+    /// used is hardly anything.
+    fn by_use(&self, facts: &Facts<'_>) -> Severity {
+        let name = self.subject.device.as_ref();
+        let device = facts.devices().iter().find(|it| Some(&it.device) == name);
+        match device.and_then(|it| it.util_share) {
+            Some(util) if util < WARNING_THREADS => Severity::Info,
+            Some(util) if util < CRITICAL_THREADS => Severity::Warning,
+            _ => Severity::Critical,
+        }
+    }
+
     /// Adds what is the same for every rule: the severity from the impact, the confidence from what
     /// the watch has lost.
     pub(super) fn complete(mut self, cause: &'static str, facts: &Facts<'_>) -> Finding {
@@ -313,7 +342,8 @@ impl Finding {
         };
         let severity =
             if self.rules_its_device(facts) { severity.max(Severity::Warning) } else { severity };
-        self.severity = severity.min(self.most);
+        let severity = if self.is_of_device { severity.min(self.by_use(facts)) } else { severity };
+        self.severity = severity.min(self.most).max(self.least);
         let of_waits = self.impact_of == ImpactOf::BlockedTime && facts.loses_waits();
         for _ in 0..facts.doubts() + usize::from(of_waits) {
             self.confidence = self.confidence.weaker();

@@ -227,3 +227,21 @@ fn a_name_that_no_kernel_gives_comes_into_no_command() {
     assert!(diagnosis.findings.is_empty() && diagnosis.red_herrings.is_empty());
     assert!(diagnosis.unjudged.is_some_and(|it| it.contains("sda$(reboot)")));
 }
+
+#[test]
+fn the_time_of_an_idle_device_is_no_critical_share() {
+    // Metadata reads, all of the device's time, which keep it busy for so much of the watch.
+    let severity = |busy: u64| {
+        let mut script = Script::new(10);
+        for index in 0..1000_u64 {
+            let read = script.read("sda", 4096).by(7, "git").at((index * 10_000_000) as i64);
+            let read = read.sector(index * 7919 * 8).origin(Origin::Metadata);
+            read.direct(500, 500, busy * 100_000).add();
+        }
+        let found = judged(&script).findings;
+        found.iter().find(|it| it.cause == "metadata-scan").map(|it| it.severity)
+    };
+    assert_eq!(severity(90), Some(Severity::Critical));
+    assert_eq!(severity(20), Some(Severity::Warning));
+    assert_eq!(severity(4), Some(Severity::Info));
+}

@@ -185,6 +185,8 @@ const FUNCTIONS: &[(WaitClass, &[&str])] = &[
             "__bread_gfp",
             "__ext4_get_inode_loc*",
             "ext4_bread*",
+            "ext4_wait_block_bitmap",
+            "ext4_read_block_bitmap*",
             "__ext4_sb_bread*",
             "ext4_read_bh*",
             "xfs_buf_iowait",

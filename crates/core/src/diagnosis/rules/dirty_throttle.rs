@@ -30,6 +30,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     Ok(Finding::of_blocked(facts, waited.class_ns, sentence)
         .about(subject)
         .sure(Confidence::Certain)
+        // Every bulk writer is held to the speed of its device.
+        .at_most(Severity::Warning)
         .shown("sleep for the limit", waited.class_ns as f64, "ns", "iowhy waits")
         .shown("longest", waited.longest_ns() as f64, "ns", "iowhy waits")
         .shown("how often", waited.waits as f64 / facts.seconds(), "1/s", "iowhy cache")

@@ -3,6 +3,7 @@
 use super::*;
 use crate::analysis::summary::{DeviceSummary, Stage};
 use crate::analysis::{Direction, Interval};
+use crate::diagnosis::programs::{self, Topic};
 use facts::calls::SYNC_FILE;
 
 /// The mean flush from which on it is slow: devices with protection against power loss take 0.1 ms
@@ -46,11 +47,11 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, flush: Stage, median: f64)
     let on_it = |it: Option<&str>| it.is_none_or(|it| it == name);
     let waited =
         facts.waits(|group| facts.is_call(group.syscall, SYNC_FILE) && on_it(group.device.as_deref()));
-    let sentence = format!(
-        "{name} needs {} to flush its cache, where half of the writes take {} at most",
-        words::time(flush.mean_ns),
-        words::time(median),
-    );
+    let writes = match median > 0.0 {
+        true => format!(", where half of the writes take {} at most", words::time(median)),
+        false => String::new(),
+    };
+    let sentence = format!("{name} needs {} to flush its cache{writes}", words::time(flush.mean_ns));
     let finding = if waited.time_ns > 0 {
         Finding::of_blocked(facts, waited.time_ns.min(flush.sum_ns), sentence)
     } else {
@@ -58,15 +59,20 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, flush: Stage, median: f64)
         Finding::of_device(facts, flush.sum_ns, whole, sentence)
     };
     let cache = facts.setting(device, "queue/write_cache").unwrap_or("not known");
+    let subject = Subject { device: Some(name.clone()), ..waited.subject() };
+    let program = programs::of(subject.process.as_deref(), subject.file.as_deref());
+    let own = program.and_then(|it| it.advice(Topic::Sync)).unwrap_or("fewer syncs");
     finding
-        .about(Subject { device: Some(name.clone()), file: None, ..waited.subject() })
+        .about(subject)
         .sure(Confidence::Certain)
         .shown("mean flush", flush.mean_ns, "ns", format!("iowhy stages -d {name}"))
-        .shown("median write", median, "ns", format!("iowhy stages -d {name}"))
         .shown("flushes", flush.requests as f64 / facts.seconds(), "1/s", format!("iowhy -d {name}"))
+        .shown("median write", median, "ns", format!("iowhy stages -d {name}"))
         .fix(format!(
-            "a device with protection against power loss (write_cache is \"{cache}\"); fewer syncs; \
-             only where the cache survives a power loss, which would else destroy data: `echo write through > /sys/block/{name}/queue/write_cache`"
+            "{own}; a drive with protection against power loss (write_cache is \"{cache}\"). Do NOT set \
+             \"write through\" in sysfs unless the cache survives a power loss: it stops flushes, and a \
+             crash then loses or corrupts data. Safe on SATA, though it may slow writes: `hdparm -W0 \
+             /dev/{name}`"
         ))
         .check("writes without syncs are fast (`dd if=/dev/zero of=NEWFILE bs=1M count=64 oflag=direct` on it); if they are as slow, the whole device is")
 }

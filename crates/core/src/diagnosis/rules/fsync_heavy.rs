@@ -2,13 +2,14 @@
 
 use super::*;
 use crate::analysis::Direction;
+use crate::diagnosis::programs::{self, Role, Topic};
 use facts::calls::SYNC_FILE;
 
 /// Bytes for each flush up to which the durability costs more than the data: 4 KiB written and
 /// synced one by one were 8 KiB with their journal (facts measured on ext4); a group commit of a busy
 /// database is above. Chosen.
 const BYTES_PER_SYNC: f64 = 32_768.0;
-/// Waits in fsync a second from which on it is a habit, not a save now and then. Chosen.
+/// Syncs a second from which on it is a habit, not a save now and then. Chosen.
 const SYNCS_PER_S: f64 = 20.0;
 /// The share of the blocked time, beside that of other devices. Chosen.
 const SHARE: f64 = 0.2;
@@ -29,8 +30,10 @@ rule!(
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
     let waited = facts.waits(|group| facts.is_call(group.syscall, SYNC_FILE));
-    let rate = waited.waits as f64 / facts.seconds();
     let subject = waited.subject();
+    let calls = Calls::of(facts, &waited);
+    let syncs = if calls.syncs > 0 { calls.syncs } else { waited.waits };
+    let rate = syncs as f64 / facts.seconds();
     let near = subject.device.as_deref().map_or(facts.blocked_ns(), |it| facts.blocked_near(it));
     let share = waited.time_ns as f64 / near.max(1) as f64;
     if rate < SYNCS_PER_S || share < SHARE {
@@ -39,17 +42,24 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let Some(device) = facts.devices().iter().find(|it| Some(&it.device) == subject.device.as_ref()) else {
         return Err(Missing("the device that fsync waits for is not in the data".to_owned()));
     };
-    let writes = facts::of(device, Direction::Write);
-    let flushes = facts::of(device, Direction::Flush).requests.max(device.helper_requests);
-    let syncs = if flushes > 0 { flushes } else { waited.waits };
-    let bytes = writes.bytes as f64 / syncs.max(1) as f64;
+    let bytes = calls.bytes_per_sync().unwrap_or_else(|| {
+        facts::of(device, Direction::Write).bytes as f64 / syncs.max(1) as f64
+    });
     if bytes > BYTES_PER_SYNC {
         return Ok(Verdict::Clear);
     }
     let flags = words::flags(&subject);
-    let file = subject.file.clone().map(|file| format!(" of {file}")).unwrap_or_default();
+    let (process, file) = (subject.process.as_deref(), subject.file.as_deref());
+    let program = programs::of(process, file);
+    let own = program.and_then(|it| it.advice(Topic::Sync));
+    let log = file.and_then(|it| programs::role_of(process, it)).map(Role::phrase);
+    let file = match (log, file) {
+        (Some(log), Some(file)) => format!(" of the {log} {file}"),
+        (None, Some(file)) => format!(" of {file}"),
+        _ => String::new(),
+    };
     let sentence = format!(
-        "{} waits for fsync{file}: {} waits a second, with {} written for each flush",
+        "{} waits for fsync{file}: {} a second, with {} written for each",
         words::who(&subject),
         words::number(rate),
         words::bytes(bytes),
@@ -57,13 +67,39 @@ fn judge(facts: &Facts<'_>) -> Judged {
     Ok(Finding::of_blocked(facts, waited.time_ns, sentence)
         .about(subject)
         .sure(Confidence::Certain)
-        .shown("waits in fsync", rate, "1/s", format!("iowhy waits{flags}"))
+        .shown("syncs", rate, "1/s", format!("iowhy files{flags}"))
         .shown("mean wait", waited.mean_ns(), "ns", format!("iowhy waits{flags}"))
-        .shown("written for each flush", bytes, "bytes", format!("iowhy -d {}", device.device))
-        .shown("flushes", flushes as f64 / facts.seconds(), "1/s", format!("iowhy -d {}", device.device))
-        .fix("commit several changes with one fsync (group commit, larger transactions); put the log on its own device; where a crash may lose the last moments, sync less (PostgreSQL: synchronous_commit=off, MySQL: innodb_flush_log_at_trx_commit=2)")
+        .shown("written for each sync", bytes, "bytes", format!("iowhy files{flags}"))
+        .fix(own.unwrap_or(
+            "commit several changes with one fsync (group commit, larger transactions); put the log on \
+             its own device, one with protection against power loss",
+        ))
         .check("on a copy of the data, the same writes without fsync, or ten with one: if the waits stay, something else is slow")
         .into())
+}
+
+/// What the programs that wait in a sync did with the files that they sync.
+struct Calls {
+    syncs: u64,
+    bytes: u64,
+}
+
+impl Calls {
+    fn of(facts: &Facts<'_>, waited: &facts::Waited<'_>) -> Calls {
+        let rows = facts.summary().activity.iter().flat_map(|it| &it.rows);
+        let own = rows.filter(|row| {
+            row.counts.fsyncs > 0 && waited.groups.iter().any(|group| group.pid == row.pid)
+        });
+        own.fold(Calls { syncs: 0, bytes: 0 }, |sum, row| Calls {
+            syncs: sum.syncs.saturating_add(row.counts.fsyncs),
+            bytes: sum.bytes.saturating_add(row.counts.write_bytes),
+        })
+    }
+
+    /// Written into these files for each sync; `None` where it is not known.
+    fn bytes_per_sync(&self) -> Option<f64> {
+        (self.syncs > 0 && self.bytes > 0).then(|| self.bytes as f64 / self.syncs as f64)
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Threads wait for each other at the lock of one file or directory.
 
 use super::*;
+use crate::analysis::patterns::WaitGroup;
 use crate::model::WaitClass;
 
 /// Functions that wait for a file system that was frozen on purpose.
@@ -26,15 +27,20 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let (frozen_ns, _) = facts.waits_in(FROZEN);
     let frozen = frozen_ns * 2 > waited.time_ns;
     // One thread alone waits for no other: what holds its file's lock is the file system's own work.
-    let threads: u64 = waited.groups.iter().map(|group| group.threads).sum();
-    if threads < 2 && !frozen {
+    let count = |of: &dyn Fn(&WaitGroup) -> bool| -> u64 {
+        waited.groups.iter().filter(|group| of(group)).map(|group| group.threads).sum()
+    };
+    if count(&|_| true) < 2 && !frozen {
         return Ok(Verdict::Clear);
     }
+    // Threads at different files may wait for locks of the file system that are not a file's.
+    let is_one = subject.file.is_some() && count(&|group| group.file == subject.file) >= 2;
     let file = subject.file.clone().map(|file| format!(" of {file}")).unwrap_or_default();
     let sentence = if frozen {
         format!("the file system{} is frozen: {} waits to write", words::on(&subject), words::who(&subject))
     } else {
-        format!("threads of {} wait for each other at the lock{file}", words::who(&subject))
+        let lock = if is_one { format!("the lock{file}") } else { "locks of the file system".to_owned() };
+        format!("threads of {} wait for each other at {lock}", words::who(&subject))
     };
     let fix = if frozen {
         "find the backup or snapshot that froze it, and let it end; if it is gone: `fsfreeze --unfreeze MOUNTPOINT` (thawed too early, its copy is not consistent)"
@@ -51,11 +57,40 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let finding = if frozen { finding } else { finding.upper_bound() };
     Ok(finding
         .about(subject)
-        .sure(Confidence::Certain)
+        .sure(if is_one || frozen { Confidence::Certain } else { Confidence::Likely })
         .shown("waits for the lock", waited.class_ns as f64, "ns", "iowhy waits")
         .shown("threads of the first process", waited.threads() as f64, "threads", "iowhy waits")
         .shown("longest", waited.longest_ns() as f64, "ns", "iowhy waits")
         .fix(fix)
         .check(check)
         .into())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::diagnosis::{Confidence, Finding, diagnose};
+    use crate::model::WaitClass;
+    use crate::script::Script;
+
+    /// Threads that wait at locks for three seconds each, at these files.
+    fn found(files: &[&str]) -> Option<Finding> {
+        let mut script = Script::new(10);
+        for (pid, file) in (7..).zip(files) {
+            script.wait((pid, "app"), WaitClass::FsLock, 3_000_000_000, 0, 0);
+            let file = script.names.intern(file);
+            script.batch.waits.last_mut().unwrap().file = Some(file);
+        }
+        diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "inode-lock")
+    }
+
+    #[test]
+    fn one_file_s_lock_is_seen_and_others_are_guessed() {
+        let one = found(&["/log", "/log"]).unwrap();
+        assert_eq!(one.confidence, Confidence::Certain);
+        assert!(one.sentence.ends_with("at the lock of /log"), "{}", one.sentence);
+        let several = found(&["/a", "/b"]).unwrap();
+        assert_eq!(several.confidence, Confidence::Likely);
+        assert!(several.sentence.ends_with("at locks of the file system"), "{}", several.sentence);
+        assert_eq!(found(&["/log"]), None);
+    }
 }

@@ -45,6 +45,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .about(subject)
         // The requests take their time by whomever they are sent; what the detour costs is not seen.
         .upper_bound()
+        .at_most(Severity::Warning)
         .sure(Confidence::Certain)
         .shown("requests' time that worker threads submitted", share * 100.0, "%", format!("iowhy stacks -d {name}"))
         .fix("open files with O_DIRECT on a file system that can (XFS, ext4), without IOSQE_ASYNC; allocate files beforehand; a limit of workers (IORING_REGISTER_IOWQ_MAX_WORKERS, Linux 5.15)")

@@ -65,7 +65,11 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("writes whose block was read just before", read_first * 100.0, "%", format!("iowhy snoop -d {name}"))
         .shown("writes that begin or end within 4096 bytes", unaligned * 100.0, "%", format!("iowhy snoop -d {name}"))
         .shown("physical block", physical(device), "bytes", format!("cat /sys/block/{name}/queue/physical_block_size"))
-        .fix("write whole blocks at multiples of 4096 bytes (of the stripe on RAID); partitions begin at such ones, too (`lsblk -o NAME,ALIGNMENT` shows 0)")
+        .fix(
+            "write whole blocks at multiples of 4096 bytes (of the stripe on RAID); partitions begin at \
+             such ones, too (`lsblk -o NAME,ALIGNMENT` shows 0). A program that reads a page to change it \
+             (a database whose cache is small) needs more memory instead",
+        )
         .check("with whole, aligned blocks the reads end; if not, something else reads")
         .into())
 }

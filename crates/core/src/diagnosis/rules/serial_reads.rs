@@ -65,6 +65,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .about(subject)
         // How many at once the device can do has not been tried.
         .upper_bound()
+        // A copy reads like that, too, and is well.
+        .at_most(Severity::Warning)
         .shown("requests at once, while there was one", device.in_flight_mean / device.util_share.unwrap_or(1.0).max(1e-6), "requests", format!("iowhy -d {name}"))
         .shown("mean read at the device", stage.mean_ns, "ns", format!("iowhy stages -d {name}"))
         .shown("of the watch its thread waited", longest.time_ns as f64 / facts.duration_ns().max(1) as f64 * 100.0, "%", format!("iowhy waits{flags}"))

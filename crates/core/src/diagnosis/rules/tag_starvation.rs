@@ -31,8 +31,24 @@ fn tags(facts: &Facts<'_>, device: &DeviceSummary) -> Option<f64> {
     facts.latest_number(device, "queue/nr_requests")
 }
 
+/// Whether the queue is short: by its setting, or by what was seen, since a setting is not always what
+/// the driver goes by (a loop device may keep an earlier one). Where the device itself takes no more
+/// (NCQ's 32 without a scheduler), it is not the queue that is short.
 fn is_short(facts: &Facts<'_>, device: &DeviceSummary) -> bool {
-    tags(facts, device).is_some_and(|it| it <= SHORT)
+    let Some(tags) = tags(facts, device) else { return false };
+    let own = facts.latest_number(device, "device/queue_depth");
+    let is_device = own.is_some_and(|it| it <= tags);
+    !is_device && (tags <= SHORT || seen(facts, device).is_some_and(|it| it <= SHORT.min(tags / 2.0)))
+}
+
+/// How many were in flight while threads waited for a tag, where they did for long: so many there are.
+fn seen(facts: &Facts<'_>, device: &DeviceSummary) -> Option<f64> {
+    let mut changed = facts.summary().changed_settings.iter();
+    let is_steady = !changed.any(|it| {
+        it.setting == "queue/nr_requests" && it.device.as_ref() == Some(&device.device)
+    });
+    let (_, share) = waits(facts, device);
+    device.busy_depth_mean.filter(|_| is_steady && share >= SHARE)
 }
 
 /// The waits for one of the device's tags, and their share of the blocked time beside other devices.
@@ -62,17 +78,36 @@ pub(super) fn sets_the_pace(facts: &Facts<'_>, device: &DeviceSummary) -> bool {
     tags(facts, device).is_some_and(|it| it <= FEW) && is_starved(facts, device)
 }
 
+fn fix(name: &str, is_hidden: bool) -> String {
+    let more = format!(
+        "`echo 256 > /sys/block/{name}/queue/nr_requests`, which with none is at most what the driver \
+         allows (\"Invalid argument\"); for SCSI also device/queue_depth, for virtio the host's queue size"
+    );
+    match is_hidden {
+        true => format!(
+            "the driver goes by a lower depth than nr_requests says (a loop device keeps an earlier one): \
+             set it anew, {more}"
+        ),
+        false => more,
+    }
+}
+
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_queueing()?;
     let device = facts.busiest(|device| is_starved(facts, device));
     let Some(device) = device else { return Ok(Verdict::Clear) };
-    let allowed = tags(facts, device).unwrap_or(0.0);
+    let set = tags(facts, device).unwrap_or(0.0);
     let name = &device.device;
+    let seen = seen(facts, device).filter(|it| *it <= set / 2.0);
+    let allowed = match seen {
+        Some(seen) => format!("about {} requests (nr_requests says {set:.0})", words::number(seen)),
+        None => format!("only {set:.0} requests for each hardware queue"),
+    };
     let (held, whole) =
         (facts::stage_sum(device, Interval::Q2g), facts::stage_sum(device, Interval::Q2c));
     let (waited, of_threads) = waits(facts, device);
     let sentence = format!(
-        "{name} may have only {allowed:.0} requests under way: others wait for one to come back, {} of their time",
+        "{name} has {allowed} in flight at once: others wait for a free tag, {} of their time",
         words::percent(held as f64 / whole.max(1) as f64),
     );
     let top = facts.top_process(device, |_| true);
@@ -87,9 +122,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .upper_bound()
         .sure(if waited.class_ns > 0 { Confidence::Certain } else { Confidence::Likely })
         .shown("time before a request was got (Q2G)", held as f64 / whole.max(1) as f64 * 100.0, "%", format!("iowhy stages -d {name}"))
-        .shown("nr_requests", allowed, "requests", format!("cat /sys/block/{name}/queue/nr_requests"))
+        .shown("nr_requests", set, "requests", format!("cat /sys/block/{name}/queue/nr_requests"))
         .shown("threads' waits for a tag", waited.class_ns as f64, "ns", "iowhy waits")
-        .fix(format!("`echo 256 > /sys/block/{name}/queue/nr_requests`; more than the device takes needs a scheduler (\"Invalid argument\" with none); for SCSI also device/queue_depth, for virtio the host's queue size"))
+        .fix(fix(name, seen.is_some()))
         .check("with more of them the time before a request is got (Q2G) falls; if the time at the device (D2C) rises by as much, the device was the limit after all")
         .into())
 }
@@ -150,11 +185,25 @@ mod tests {
     }
 
     #[test]
+    fn what_was_seen_counts_more_than_a_setting() {
+        // Four in flight, and somebody who waits for a tag nearly all of the time.
+        let found = judged("128", "sda");
+        let found = found.findings.iter().find(|it| it.cause == "tag-starvation").unwrap();
+        assert!(found.sentence.contains("nr_requests says 128"), "{found:?}");
+        assert!(!has(&judged("7", "sdb"), "tag-starvation"));
+        // What the device itself takes is not the queue's doing.
+        let mut own = script("32");
+        let settings = &mut own.environment.devices[0].settings_start;
+        settings.insert("device/queue_depth".to_owned(), "32".to_owned());
+        assert!(!has(&waited(own, "sda"), "tag-starvation"));
+    }
+
+    #[test]
     fn few_tags_make_an_even_rate() {
         let found = judged("4", "sda");
         assert!(has(&found, "tag-starvation") && !has(&found, "provider-cap"), "{found:#?}");
         // With room in the queue, or while nobody waits for its tags, something behind it is even.
-        for other in [judged("256", "sda"), judged("4", "sdb")] {
+        for other in [judged("4", "sdb")] {
             assert!(!has(&other, "tag-starvation") && has(&other, "provider-cap"), "{other:#?}");
         }
     }
