@@ -67,6 +67,7 @@ enum wire_counter {
 	COUNT_CALLS_LEFT_OUT,	 /* single calls beyond those sent in a second */
 	COUNT_PATH_UNREAD,	 /* calls whose path could not be read */
 	COUNT_ENDED_IN_PARTS,	 /* requests of which a part ended before the rest */
+	COUNT_RETRIED,		 /* no loss: bios that must not wait and are submitted again */
 	COUNT_DIRTY_INODES,	 /* no loss: inodes whose dirtiers were kept */
 	COUNT_COUNTERS,
 };

@@ -163,6 +163,7 @@ impl Live {
         self.environment.cost.bpf_ns = (spent > 0).then_some(spent);
         self.session.detach();
         self.environment.losses = self.losses();
+        self.environment.retried_submissions = self.session.retried_submissions();
         // Now that nothing is told any more: else one that wakes meanwhile is told twice.
         let waiting = self.decoder.waiting_processes();
         let (standing, more) = standing::now(&self.session, waiting, &self.reader);
@@ -182,6 +183,7 @@ impl Live {
             return;
         }
         self.environment.losses = self.losses();
+        self.environment.retried_submissions = self.session.retried_submissions();
         self.decoder.losses(names, &mut self.environment.losses);
         self.reader.losses(&mut self.environment.losses);
         self.changes.losses(&mut self.environment.losses);

@@ -293,6 +293,11 @@ impl Session {
         }
     }
 
+    /// Submissions that must not wait and were made again.
+    pub fn retried_submissions(&self) -> u64 {
+        self.counter(wire::COUNT_RETRIED)
+    }
+
     fn counter(&self, number: u32) -> u64 {
         self.map("counters").map_or(0, |map| counter(&map, number))
     }

@@ -437,8 +437,12 @@ fn operation(request: &wire_request, meaning: Meaning) -> Operation {
 }
 
 /// The kernel's table of block status codes (`blk_errors` in block/blk-core.c). Codes that are not
-/// in it mean an I/O error.
+/// in it mean an I/O error, and so do those from 14 on: they are of zones, of devices that went away
+/// and of limits, and have other numbers since one of them was removed.
 fn errno_of_blk_status(status: i32) -> i32 {
+    const EREMCHG: i32 = 78;
+    const EAGAIN: i32 = 11;
+    const EBUSY: i32 = 16;
     const EOPNOTSUPP: i32 = 95;
     const ETIMEDOUT: i32 = 110;
     const ENOSPC: i32 = 28;
@@ -451,6 +455,7 @@ fn errno_of_blk_status(status: i32) -> i32 {
     const EIO: i32 = 5;
     const BY_STATUS: &[i32] = &[
         0, EOPNOTSUPP, ETIMEDOUT, ENOSPC, ENOLINK, EREMOTEIO, EBADE, ENODATA, EILSEQ, ENOMEM, EIO,
+        EREMCHG, EAGAIN, EBUSY,
     ];
     let place = usize::try_from(status & 0xff).unwrap_or(usize::MAX);
     -BY_STATUS.get(place).copied().unwrap_or(EIO)
@@ -459,6 +464,32 @@ fn errno_of_blk_status(status: i32) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn statuses_are_the_kernel_s_errors() {
+        let by_status = [
+            (1, 95),
+            (2, 110),
+            (3, 28),
+            (4, 67),
+            (5, 121),
+            (6, 52),
+            (7, 61),
+            (8, 84),
+            (9, 12),
+            (10, 5),
+            (11, 78),
+            (12, 11),
+            (13, 16),
+            (14, 5),
+            (17, 5),
+            (255, 5),
+            (-1, 5),
+        ];
+        for (status, errno) in by_status {
+            assert_eq!(errno_of_blk_status(status), -errno, "{status}");
+        }
+    }
 
     #[test]
     fn what_nobody_queues_begins_with_its_issue() {

@@ -155,6 +155,8 @@ pub(super) struct DeviceTally {
     pub within_ns: u64,
     pub before_ns: u64,
     directions: ByDirection<DirectionTally>,
+    /// The time at the device of flushes that somebody asked for: that of the command sent for them.
+    asked_flushes: Latencies,
     busy: BusyTime,
     latest_end_ns: u64,
     /// Open requests whose end is presumably lost.
@@ -183,6 +185,7 @@ impl DeviceTally {
             within_ns: 0,
             before_ns: 0,
             directions: ByDirection::default(),
+            asked_flushes: Latencies::default(),
             busy: BusyTime::default(),
             latest_end_ns: 0,
             overtaken: 0,
@@ -203,7 +206,7 @@ impl DeviceTally {
         };
         self.directions[counted].count(request, life);
         if life.stand == Stand::Whole {
-            self.directions[direction].record_times(life);
+            self.record_times(life, direction, layer);
         }
         if life.stand != Stand::Open {
             self.add_ended(life, direction);
@@ -219,6 +222,29 @@ impl DeviceTally {
         if let Some(reason) = request.parent_reason {
             count(&mut self.unlinked, reason, Name::EMPTY);
         }
+    }
+
+    /// Records how long a request took. At the device are the commands that the kernel sends to it:
+    /// a flush that somebody asked for takes the same time there, which must not count twice.
+    #[inline]
+    fn record_times(&mut self, life: &Life, direction: Direction, layer: Layer) {
+        let is_asked = direction == Direction::Flush && layer != Layer::Helper;
+        if !is_asked {
+            return self.directions[direction].record_times(life);
+        }
+        let mut above = *life;
+        if let Some(nanoseconds) = above.intervals[Interval::D2c].take() {
+            self.asked_flushes.record(nanoseconds);
+        }
+        self.directions[direction].record_times(&above);
+    }
+
+    /// The times at the device of one direction. Of flushes, where no command was seen that carried them
+    /// out, those of who asked for them.
+    fn at_device(&self, direction: Direction) -> &Latencies {
+        let own = &self.directions[direction].intervals[Interval::D2c];
+        let is_asked = direction == Direction::Flush && own.count() == 0;
+        if is_asked { &self.asked_flushes } else { own }
     }
 
     fn add_ended(&mut self, life: &Life, direction: Direction) {
@@ -321,7 +347,13 @@ impl DeviceTally {
     }
 
     pub fn directions(&self, window: Window) -> ByDirection<DirectionSummary> {
-        self.directions.map(|tally| tally.summary(window))
+        let mut directions = self.directions.map(|tally| tally.summary(window));
+        let flushes = &mut directions[Direction::Flush];
+        let at_device = self.at_device(Direction::Flush);
+        let whole = &self.directions[Direction::Flush].intervals[Interval::Q2c];
+        flushes.intervals[Interval::D2c] = at_device.stage(whole);
+        flushes.d2c_histogram = at_device.buckets();
+        directions
     }
 
     /// iostat's aqu-sz: from what the kernel counts, which leaves `other` out; `None` where requests
@@ -347,7 +379,7 @@ impl DeviceTally {
 
     /// Requests at the driver on average while there was one; `None` where no D2C is known.
     pub fn busy_depth_mean(&self) -> Option<f64> {
-        let sums = self.directions.0.iter().map(|tally| tally.intervals[Interval::D2c].sum_ns());
+        let sums = Direction::ALL.into_iter().map(|it| self.at_device(it).sum_ns());
         let at_driver_ns = sums.fold(0, u64::saturating_add);
         let busy_ns = self.busy.within(0, u64::MAX);
         (at_driver_ns > 0 && busy_ns > 0).then(|| at_driver_ns as f64 / busy_ns as f64)

@@ -431,7 +431,24 @@ fn flushes_are_counted_as_the_kernel_does() {
     assert_eq!((write.await_ns, flush.await_ns), (Some(2_000_100.0), Some(1e6)));
     assert_eq!(write.intervals[Interval::Q2c], None);
     assert_eq!(flush.intervals[Interval::Q2c].unwrap().requests, 3);
+    assert_eq!(flush.intervals[Interval::D2c].unwrap().requests, 3, "no command was seen");
     assert_eq!(summary.processes.rows[0].usage.directions[Direction::Flush].requests, 3);
+}
+
+#[test]
+fn a_flush_is_at_the_device_once() {
+    let mut script = Script::new(10);
+    for turn in 0..3_i64 {
+        let at = turn * 10 * MS as i64;
+        let asked = script.request("sda", Operation::Flush).by(1, "db").at(at);
+        asked.direct(0, 100, 2 * MS).add();
+        // The kernel's own command for it.
+        script.request("sda", Operation::Flush).at(at + 100).issued(2 * MS).add();
+    }
+    let summary = script.summary();
+    let flush = &device(&summary, "sda").directions[Direction::Flush];
+    let at_device = flush.intervals[Interval::D2c].unwrap();
+    assert_eq!((flush.requests, at_device.requests, at_device.sum_ns), (3, 3, 6 * MS));
 }
 
 #[test]

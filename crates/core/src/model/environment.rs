@@ -95,6 +95,9 @@ object! {
         pub settings_end: BTreeMap<String, String>,
         /// What was lost.
         pub losses: Losses,
+        /// Submissions that must not wait (REQ_NOWAIT, as of io_uring), found no free tag and were made
+        /// again by a thread that may: neither requests nor errors.
+        pub retried_submissions: u64,
         /// What watching cost.
         pub cost: Cost,
         /// What could not be seen on this machine, a sentence each.

@@ -127,6 +127,15 @@ pub(super) fn notes(summary: &Summary, screen: &mut Screen) {
             screen.prose(&text, 0, Paint::Faint);
         }
     }
+    let retried = summary.environment.retried_submissions;
+    if retried > 0 {
+        let text = format!(
+            "- {} of io_uring found no free tag and were made again by a thread that may wait: \
+             neither requests nor errors",
+            plural(retried, "submission"),
+        );
+        screen.prose(&text, 0, Paint::Faint);
+    }
     kept(summary, screen);
     if !imported {
         limits(summary, screen);

@@ -12,6 +12,9 @@
 #include "what.bpf.h"
 #include "who.bpf.h"
 
+/* BLK_STS_AGAIN, a macro in the kernel: 12 since it was added (03a07c92a9ed, 4.13). */
+#define STATUS_AGAIN 12
+
 static __always_inline void note_cgroup(struct bio *bio, struct wire_request *r)
 {
 	struct blkcg_gq *group;
@@ -269,6 +272,15 @@ TWICE("block_bio_complete", on_bio_complete)
 
 	if (!r)
 		return 0;
+	/*
+	 * A bio with REQ_NOWAIT for which there is no tag: io_uring submits it again from a thread
+	 * that may wait. It has been no request, and nothing has failed.
+	 */
+	if (bio->bi_status == STATUS_AGAIN && !r->get_ns) {
+		count(COUNT_RETRIED);
+		remove_request(key);
+		return 0;
+	}
 	r->complete_ns = bpf_ktime_get_ns();
 	r->status = bio->bi_status;
 	r->flags |= REQUEST_BIO_BASED;

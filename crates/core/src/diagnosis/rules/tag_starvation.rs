@@ -24,6 +24,8 @@ rule!(
      instead of the device.",
     "A long queue that is full: then the device is what is slow.",
     needs: [Queueing, Settings],
+    // io_uring hands to its workers what finds no tag.
+    symptoms: ["io-uring-punt"],
 );
 
 /// How many requests may be under way now.
