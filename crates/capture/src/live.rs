@@ -94,7 +94,7 @@ impl Live {
         require_kernel()?;
         let mut environment = system::environment();
         environment.devices = devices::list();
-        environment.mounts = Mounts::read().of_block_devices();
+        environment.mounts = Mounts::read().of_storage();
         let wishes = Wishes {
             devices: find_devices(&options.devices, &environment)?,
             stacks_per_second: options.stacks_per_second,

@@ -120,6 +120,37 @@ impl Script {
         });
     }
 
+    /// Gives the wait that was added last a kernel stack, innermost function first.
+    pub fn stacked(&mut self, frames: &[&str]) {
+        let id = self.stack_of(frames, false);
+        if let Some(wait) = self.batch.waits.last_mut() {
+            wait.stack_id = id;
+        }
+    }
+
+    /// Gives the wait that was added last a device, a file and a system call.
+    pub fn waited_on(&mut self, device: &str, file: &str, syscall: u32) {
+        let (device, file) = (self.names.intern(device), self.names.intern(file));
+        if let Some(wait) = self.batch.waits.last_mut() {
+            (wait.device, wait.file) = (Some(device), Some(file));
+            wait.syscall = Some(syscall);
+        }
+    }
+
+    fn stack_of(&mut self, frames: &[&str], user: bool) -> Option<u64> {
+        if frames.is_empty() {
+            return None;
+        }
+        let frames: Vec<Name> = frames.iter().map(|frame| self.names.intern(frame)).collect();
+        let stacks = &mut self.batch.stacks;
+        let known = stacks.iter().find(|stack| stack.user == user && stack.frames == frames);
+        let id = known.map_or(stacks.len() as u64 + 1, |stack| stack.stack_id);
+        if known.is_none() {
+            stacks.push(Stack { stack_id: id, user, frames, complete: true, reason: None });
+        }
+        Some(id)
+    }
+
     /// Adds a chain: the first of `threads` (numbers and names, all of process 1, `db`) slept for
     /// `slept_ns` for the second, and so on; the last waited for `/data/snap` for `storage_ns` of it.
     pub fn chain(&mut self, threads: &[(u32, &str)], storage_ns: u64, slept_ns: u64) {
@@ -357,25 +388,10 @@ impl Draft<'_> {
 
     /// Its stacks, innermost function first; it stands for `weight` requests.
     pub fn stacks(mut self, kernel: &[&str], user: &[&str], weight: u32) -> Self {
-        self.request.stack_id = self.stack(kernel, false);
-        self.request.user_stack_id = self.stack(user, true);
+        self.request.stack_id = self.script.stack_of(kernel, false);
+        self.request.user_stack_id = self.script.stack_of(user, true);
         self.request.stack_weight = weight;
         self
-    }
-
-    fn stack(&mut self, frames: &[&str], user: bool) -> Option<u64> {
-        if frames.is_empty() {
-            return None;
-        }
-        let names = &mut self.script.names;
-        let frames: Vec<Name> = frames.iter().map(|frame| names.intern(frame)).collect();
-        let stacks = &mut self.script.batch.stacks;
-        let known = stacks.iter().find(|stack| stack.user == user && stack.frames == frames);
-        let id = known.map_or(stacks.len() as u64 + 1, |stack| stack.stack_id);
-        if known.is_none() {
-            stacks.push(Stack { stack_id: id, user, frames, complete: true, reason: None });
-        }
-        Some(id)
     }
 
     /// Adds it to the script; answers its request id.

@@ -3,6 +3,7 @@
 use super::{read_number, read_settings, read_text, transport};
 use iowhy_core::model::environment::Device;
 use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -91,9 +92,20 @@ fn read_device(path: &Path, disk: Option<&str>) -> Option<Device> {
         bio_based: disk.is_none() && !path.join("mq").exists(),
         below,
         backing_file,
-        settings_start: read_settings(path, TUNED.iter().chain(SETTINGS)),
+        settings_start: settings(path),
         ..Device::default()
     })
+}
+
+/// What decides how a device's queue behaves, with the number of its hardware queues: nr_requests is
+/// for each of them.
+fn settings(path: &Path) -> BTreeMap<String, String> {
+    let mut settings = read_settings(path, TUNED.iter().chain(SETTINGS));
+    let queues = directories(&path.join("mq")).len();
+    if queues > 0 {
+        settings.insert("mq/queues".to_owned(), queues.to_string());
+    }
+    settings
 }
 
 /// The device that holds the file, where its file system stands on one alone.

@@ -6,6 +6,7 @@
 pub mod cgroup;
 pub mod changes;
 pub mod devices;
+mod fuse;
 pub mod held;
 pub mod lockdown;
 pub mod mounts;

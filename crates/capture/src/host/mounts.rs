@@ -1,7 +1,16 @@
 //! Mounted file systems, and from a path inside a file system to the path that users see.
 
+use super::fuse;
 use iowhy_core::model::environment::Mount;
 use std::path::{Path, PathBuf};
+
+/// File systems whose server is another machine or the hypervisor; FUSE's are [`fuse::is_served`].
+const SERVED: &[&str] = &[
+    "nfs", "nfs4", "cifs", "smb3", "ceph", "9p", "virtiofs", "afs", "lustre", "ocfs2", "gfs2",
+    "zfs",
+];
+/// File systems whose size the kernel tells from memory.
+const ASKED: &[&str] = &["ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs"];
 
 /// The mount table of the whole machine.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +40,22 @@ impl Mounts {
             mount.major != 0 || mount.source.starts_with('/') || mount.kind == "overlay"
         };
         self.mounts.iter().filter(matters).cloned().collect()
+    }
+
+    /// Those that matter to waits: of block devices, with their size and what is free, and those that
+    /// a server holds, with the process that serves them where it is one of this machine.
+    pub fn of_storage(&self) -> Vec<Mount> {
+        let mut mounts = self.of_block_devices();
+        let is_new =
+            |mount: &&Mount| SERVED.contains(&mount.kind.as_str()) || fuse::is_served(&mount.kind);
+        let is_known =
+            |mount: &Mount| mounts.iter().any(|it| it.path == mount.path && it.kind == mount.kind);
+        let served: Vec<Mount> =
+            self.mounts.iter().filter(is_new).filter(|it| !is_known(it)).cloned().collect();
+        mounts.extend(served);
+        mounts.iter_mut().for_each(note_space);
+        fuse::name_servers(&mut mounts);
+        mounts
     }
 
     /// Whether a file system is mounted from the device.
@@ -115,6 +140,17 @@ impl Mounts {
     }
 }
 
+/// Notes the size of a file system on a block device. Of any other it is not asked: a server may
+/// never answer.
+fn note_space(mount: &mut Mount) {
+    if !ASKED.contains(&mount.kind.as_str()) {
+        return;
+    }
+    let Ok(space) = rustix::fs::statvfs(&mount.path) else { return };
+    mount.bytes = Some(space.f_blocks.saturating_mul(space.f_frsize));
+    mount.free_bytes = Some(space.f_bavail.saturating_mul(space.f_frsize));
+}
+
 fn join(mount: &str, rest: &str) -> String {
     let joined = format!("{}{rest}", mount.trim_end_matches('/'));
     if joined.is_empty() { "/".to_owned() } else { joined }
@@ -137,6 +173,7 @@ fn parse_line(line: &str) -> Option<Mount> {
         kind: kind.to_owned(),
         source: unescape(source),
         options: format!("{own},{options}"),
+        ..Mount::default()
     })
 }
 
@@ -185,6 +222,21 @@ broken line";
         assert_eq!(inside((254, 0), "/mnt/bound/x").as_deref(), Some("/srv/data/x"));
         assert_eq!(inside((7, 3), "/only/parts"), None);
         assert_eq!(mounts.kind_of((7, 3)), Some("xfs"));
+    }
+
+    #[test]
+    fn file_systems_with_a_server_are_kept() {
+        let table = "\
+30 25 0:50 / /srv/nfs rw - nfs4 10.0.0.7:/export rw,vers=4.2
+31 25 0:51 / /mnt/bucket rw - fuse.s3fs s3fs rw
+32 25 0:52 / /shared rw - virtiofs tag rw
+33 25 0:53 / /sys/fs/fuse/connections rw - fusectl fusectl rw
+34 25 0:54 / /tmp rw - tmpfs tmpfs rw
+35 25 0:55 / /win rw - cifs //server/share rw";
+        let kept = Mounts::parse(table).of_storage();
+        let kinds: Vec<&str> = kept.iter().map(|mount| mount.kind.as_str()).collect();
+        assert_eq!(kinds, ["cifs", "nfs4", "fuse.s3fs", "virtiofs"]);
+        assert!(kept.iter().all(|mount| mount.bytes.is_none()), "no server is asked");
     }
 
     #[test]

@@ -10,13 +10,17 @@ use crate::analysis::{Direction, Interval};
 use crate::model::{Origin, WaitClass};
 
 mod behind;
+pub mod beside;
 pub mod calls;
 pub mod moment;
 pub mod over_time;
 pub mod shape;
+pub mod stacked;
 
 pub use behind::Behind;
+pub use beside::{Work, has_name};
 pub use over_time::OverTime;
+pub use stacked::Stacked;
 
 /// From which share of requests without a record on figures are too low to be sure of.
 const LOSSY: f64 = 0.05;

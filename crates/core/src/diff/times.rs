@@ -26,7 +26,7 @@ const HELD_BACK: f64 = 0.3;
 const STAGES: [Interval; 5] =
     [Interval::Q2g, Interval::G2i, Interval::I2d, Interval::G2d, Interval::D2c];
 /// What holds a thread back before the device is asked, whatever the device does.
-const BEFORE: [WaitClass; 8] = [
+const BEFORE: [WaitClass; 11] = [
     WaitClass::CgroupThrottle,
     WaitClass::DirtyThrottle,
     WaitClass::Wbt,
@@ -35,6 +35,9 @@ const BEFORE: [WaitClass; 8] = [
     WaitClass::JournalSpace,
     WaitClass::FsLock,
     WaitClass::Reclaim,
+    WaitClass::NetworkFs,
+    WaitClass::Fuse,
+    WaitClass::Fanotify,
 ];
 /// Waits for requests that somebody else made: they grow with those requests' stages.
 const FOLLOWING: [WaitClass; 9] = [

@@ -85,7 +85,8 @@ object! {
         pub filter: String,
         /// The block devices.
         pub devices: Vec<Device>,
-        /// The mounted file systems that have a block device or hold one's files.
+        /// The mounted file systems that have a block device or hold one's files, and those whose files
+        /// a server holds: NFS, SMB, Ceph, 9p, virtiofs, FUSE.
         pub mounts: Vec<Mount>,
         /// The cgroups that were seen, and those above them, as far as they can have limits on I/O or CPUs.
         pub cgroups: Vec<Cgroup>,
@@ -241,6 +242,12 @@ object! {
         pub source: String,
         /// The mount's and the file system's options, joined.
         pub options: String,
+        /// Of FUSE, the process that serves it, as `name (number)`; absent where that is not known.
+        pub server: Option<String>,
+        /// Size when the watch began, bytes, of file systems on a block device.
+        pub bytes: Option<u64>,
+        /// What of it was free for programs without privileges, bytes.
+        pub free_bytes: Option<u64>,
     }
 }
 

@@ -39,6 +39,12 @@ words! {
         Reclaim = "reclaim",
         /// For anonymous memory to come from or go to swap.
         Swap = "swap",
+        /// For the server of a file system on the network or of the hypervisor: NFS, SMB, Ceph, 9p.
+        NetworkFs = "network_fs",
+        /// For the process that serves a FUSE file system, or the host behind a virtiofs one.
+        Fuse = "fuse",
+        /// For the program that decides whether a file may be opened or read (fanotify).
+        Fanotify = "fanotify",
         /// For a CPU, after what it waited for was there.
         RunQueue = "run_queue",
         /// Not known: its stack says nothing that iowhy knows.
@@ -62,6 +68,9 @@ impl WaitClass {
             WaitClass::PageFault => "page fault",
             WaitClass::FsLock => "file system lock",
             WaitClass::Reclaim => "memory reclaim",
+            WaitClass::NetworkFs => "file server",
+            WaitClass::Fuse => "FUSE server",
+            WaitClass::Fanotify => "fanotify listener",
             WaitClass::RunQueue => "CPU, once awake",
             other => other.word(),
         }
@@ -80,7 +89,7 @@ table! {
         start_ns: u64 [Nanoseconds] "When the thread left the CPU; for a wait that began before the watch, the beginning of the watch.",
         duration_ns: u64 [Nanoseconds] "Until it ran again, or the watch ended: device_ns, queue_ns, run_queue_ns and what is left for class add up to it.",
         censored: bool [None] "Whether it began before the watch or outlasted it: its duration is a lower bound.",
-        class: WaitClass [None] "What it waited for while it did not wait for requests: device, queue, cgroup_throttle, dirty_throttle, wbt, iocost, tag, journal_commit, journal_space, page_lock, page_read, page_fault, fsync, fs_lock, reclaim, swap or unknown.",
+        class: WaitClass [None] "What it waited for while it did not wait for requests: device, queue, cgroup_throttle, dirty_throttle, wbt, iocost, tag, journal_commit, journal_space, page_lock, page_read, page_fault, fsync, fs_lock, reclaim, swap, network_fs, fuse, fanotify or unknown.",
         device_ns: u64 [Nanoseconds] "How much of it its requests were with the driver and the device.",
         queue_ns: u64 [Nanoseconds] "How much of it they were only queued in the block layer.",
         run_queue_ns: u64 [Nanoseconds] "How much of it the thread waited for a CPU after it was woken.",

@@ -5,6 +5,7 @@
 //! | [`waiting`] | waits by process, class, device and system call; by kernel functions |
 //! | [`timeline`] | a device's rate and latency over the watch, in bins |
 //! | [`owners`] | who moved its bytes over the watch |
+//! | [`touch`] | whether places that are read for the first time are slower than others |
 //! | [`access`] | what the addresses of a device's requests tell: read again, split, scattered |
 //!
 //! What does not belong here: saying that any of it is bad (see [`crate::diagnosis`]).
@@ -12,6 +13,7 @@
 pub mod access;
 pub mod owners;
 pub mod timeline;
+pub mod touch;
 pub mod waiting;
 
 use super::life::{Life, Stand};
@@ -22,6 +24,7 @@ use crate::model::{Names, Request, RequestPart, Wait};
 pub use access::{Access, FilePattern};
 pub use owners::OwnerTimeline;
 pub use timeline::{Bin, Timeline};
+pub use touch::Touch;
 pub use waiting::{WaitGroup, WaitStack};
 
 /// How the load of one watch behaves.
@@ -46,6 +49,8 @@ pub struct DevicePatterns {
     pub owners: Vec<OwnerTimeline>,
     /// By address.
     pub access: Access,
+    /// By whether a place was read or written before.
+    pub touch: Touch,
     /// Which functions asked for its requests: shares are of what the stacks of its requests stand for.
     pub code_paths: Vec<Row<CodePathRow>>,
 }
@@ -61,6 +66,7 @@ pub(super) struct Tally {
 struct DeviceTally {
     timeline: timeline::Tally,
     access: access::Tally,
+    touch: touch::Tally,
 }
 
 impl Tally {
@@ -84,6 +90,7 @@ impl Tally {
         }
         let Some(device) = self.devices.get_mut(slot) else { return };
         device.access.add(request, parts, life);
+        device.touch.add(request, life);
         if life.stand != Stand::Open {
             device.timeline.add(request, parts, life, start_ns);
         }
@@ -106,6 +113,7 @@ impl Tally {
                 owners: tally.timeline.owners(timeline.bins.len(), names),
                 timeline,
                 access: tally.access.finish(names),
+                touch: tally.touch.finish(),
             }
         });
         let (waits, wait_stacks) = self.waits.finish(names, stacks);

@@ -71,11 +71,57 @@ impl Group {
     }
 }
 
+/// What most of the time is of, if anything is (Boyer and Moore's vote).
+#[derive(Clone, Copy, Debug, Default)]
+struct Vote<T> {
+    value: T,
+    votes: u64,
+}
+
+impl<T: PartialEq + Copy> Vote<T> {
+    fn add(&mut self, value: T, weight: u64) {
+        if value == self.value {
+            self.votes = self.votes.saturating_add(weight);
+        } else if self.votes > weight {
+            self.votes -= weight;
+        } else {
+            *self = Vote { value, votes: weight - self.votes };
+        }
+    }
+}
+
+/// The waits of one stack.
+#[derive(Clone, Copy, Debug, Default)]
+struct OfStack {
+    waits: u64,
+    time_ns: u64,
+    longest_ns: u64,
+    process: Vote<(Option<Name>, Option<Name>)>,
+    pid: Vote<u32>,
+    device: Vote<Option<Name>>,
+    file: Vote<Option<Name>>,
+    syscall: Vote<Option<u32>>,
+}
+
+impl OfStack {
+    fn add(&mut self, wait: &Wait) {
+        let time_ns = wait.duration_ns;
+        self.waits += 1;
+        self.time_ns = self.time_ns.saturating_add(time_ns);
+        self.longest_ns = self.longest_ns.max(time_ns);
+        self.process.add((wait.process, wait.container), time_ns);
+        self.pid.add(wait.pid, time_ns);
+        self.device.add(wait.device, time_ns);
+        self.file.add(wait.file, time_ns);
+        self.syscall.add(wait.syscall, time_ns);
+    }
+}
+
 /// Adds up waits as they come.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
     groups: FxHashMap<Key, Group>,
-    stacks: FxHashMap<(WaitClass, StackRef), (u64, u64)>,
+    stacks: FxHashMap<(WaitClass, StackRef), OfStack>,
 }
 
 impl Tally {
@@ -92,8 +138,7 @@ impl Tally {
         let Some(stack) = stacks.find(wait.stack_id, false) else { return };
         let place = (class, stack);
         if self.stacks.len() < ALL_STACKS || self.stacks.contains_key(&place) {
-            let sums = self.stacks.entry(place).or_default();
-            *sums = (sums.0 + 1, sums.1.saturating_add(wait.duration_ns));
+            self.stacks.entry(place).or_default().add(wait);
         }
     }
 
@@ -127,6 +172,7 @@ impl Tally {
     }
 
     fn stacks(&self, names: &Names, stacks: &Stacks) -> Vec<WaitStack> {
+        let text = |name: Option<Name>| name.map(|name| names.get(name).to_owned());
         let functions = |stack: &StackRef| -> Vec<String> {
             let frames = stacks.get(*stack).map(|list| &list.frames[..]).unwrap_or_default();
             frames.iter().map(|name| names.get(*name).to_owned()).collect()
@@ -134,11 +180,18 @@ impl Tally {
         let mut found: Vec<WaitStack> = self
             .stacks
             .iter()
-            .map(|((class, stack), (waits, time_ns))| WaitStack {
+            .map(|((class, stack), of)| WaitStack {
                 class: *class,
                 functions: functions(stack),
-                waits: *waits,
-                time_ns: *time_ns,
+                waits: of.waits,
+                time_ns: of.time_ns,
+                longest_ns: of.longest_ns,
+                process: text(of.process.value.0),
+                container: text(of.process.value.1),
+                pid: (of.pid.value > 0).then_some(of.pid.value),
+                device: text(of.device.value),
+                file: text(of.file.value),
+                syscall: of.syscall.value,
             })
             .collect();
         found.sort_by(|a, b| {
@@ -215,4 +268,18 @@ pub struct WaitStack {
     pub waits: u64,
     /// Their time, nanoseconds.
     pub time_ns: u64,
+    /// The longest, nanoseconds.
+    pub longest_ns: u64,
+    /// The process with most of the time, where one has most of it; so of all that follows.
+    pub process: Option<String>,
+    /// Its container or systemd unit.
+    pub container: Option<String>,
+    /// Its number.
+    pub pid: Option<u32>,
+    /// The disk.
+    pub device: Option<String>,
+    /// The file that the system call was given.
+    pub file: Option<String>,
+    /// The system call's number.
+    pub syscall: Option<u32>,
 }

@@ -20,7 +20,10 @@ pub enum Verdict {
 /// Functions by class. A name that ends in `*` stands for all that begin so. Sources: the kernel's
 /// 5.10 to 7.2 trees, and stacks seen on 6.18.
 const FUNCTIONS: &[(WaitClass, &[&str])] = &[
-    (DirtyThrottle, &["balance_dirty_pages*"]),
+    (DirtyThrottle, &["balance_dirty_pages*", "dmu_tx_delay"]),
+    (Fanotify, &["fanotify_get_response", "fanotify_handle_event"]),
+    (Fuse, FUSE),
+    (NetworkFs, NETWORK),
     (Wbt, &["wbt_wait"]),
     (Iocost, &["ioc_rqos_throttle", "iocg_wait*"]),
     (
@@ -41,6 +44,8 @@ const FUNCTIONS: &[(WaitClass, &[&str])] = &[
             "xfs_log_reserve",
             "xlog_state_get_iclog_space",
             "wait_current_trans*",
+            "txg_wait_open",
+            "dmu_tx_wait",
             "handle_reserve_ticket",
             "wait_reserve_ticket",
         ],
@@ -62,6 +67,10 @@ const FUNCTIONS: &[(WaitClass, &[&str])] = &[
             "btrfs_sync_log",
             "wait_for_commit",
             "wait_log_commit",
+            "xfs_iunpin*",
+            "__xfs_iunpin_wait",
+            "txg_wait_synced*",
+            "zil_commit*",
         ],
     ),
     (
@@ -80,6 +89,14 @@ const FUNCTIONS: &[(WaitClass, &[&str])] = &[
             "__mem_cgroup_handle_over_high",
             "__alloc_pages_slowpath*",
             "congestion_wait",
+            "try_to_compact_pages",
+            "compact_zone*",
+            "__alloc_pages_direct_compact",
+            "too_many_isolated",
+            "wait_iff_congested",
+            "xfs_reclaim_inodes*",
+            "migrate_pages*",
+            "migration_entry_wait*",
         ],
     ),
     (
@@ -113,6 +130,7 @@ const FUNCTIONS: &[(WaitClass, &[&str])] = &[
             "vfs_truncate",
             "sb_start_write*",
             "__sb_start_write*",
+            "zfs_range*",
             "percpu_rwsem_wait",
             "thaw_super*",
             "freeze_super*",
@@ -182,6 +200,13 @@ const FUNCTIONS: &[(WaitClass, &[&str])] = &[
             "__wait_on_buffer",
             "bh_read*",
             "__bh_read*",
+            "ext4_wait_block_bitmap",
+            "ext4_read_block_bitmap*",
+            "ext4_mb_init_group",
+            "ext4_mb_load_buddy*",
+            "zio_wait",
+            "dbuf_read*",
+            "arc_read*",
             "__bread_gfp",
             "__ext4_get_inode_loc*",
             "ext4_bread*",
@@ -205,6 +230,60 @@ const FUNCTIONS: &[(WaitClass, &[&str])] = &[
         ],
     ),
 ];
+
+/// Of FUSE and virtiofs, whose requests are FUSE's; `fuse_dev_*` is the server's own side, which waits
+/// for work.
+const FUSE: &[&str] = &[
+    "request_wait_answer",
+    "fuse_simple_request",
+    "__fuse_simple_request",
+    "fuse_send_*",
+    "fuse_get_req",
+    "fuse_wait_on_page_writeback",
+    "fuse_wait_on_folio_writeback",
+    "fuse_flush",
+    "fuse_sync_writes",
+    "virtio_fs_*",
+];
+
+/// Of file systems whose server is another machine, or the hypervisor: NFS, SMB, Ceph, 9p, AFS, and
+/// what they share (sunrpc, netfs).
+const NETWORK: &[&str] = &[
+    "rpc_wait_bit_killable",
+    "rpc_execute",
+    "__rpc_execute",
+    "rpc_run_task",
+    "rpc_call_sync",
+    "rpc_wait_for_completion_task",
+    "__rpc_wait_for_completion_task",
+    "nfs_*",
+    "nfs3_*",
+    "nfs4_*",
+    "nfs41_*",
+    "pnfs_*",
+    "cifs_*",
+    "smb2_*",
+    "SMB2_*",
+    "wait_for_response",
+    "compound_send_recv",
+    "wait_for_free_credits",
+    "ceph_*",
+    "p9_client_*",
+    "p9_virtio_*",
+    "v9fs_*",
+    "netfs_*",
+    "afs_*",
+];
+
+/// Beginnings of these file systems' functions around a wait for a page or for writeback.
+const AROUND: &[(WaitClass, &[&str])] = &[
+    (Fuse, &["fuse_*"]),
+    (NetworkFs, &["nfs_*", "nfs4_*", "cifs_*", "ceph_*", "v9fs_*", "netfs_*"]),
+];
+
+/// The server's side of FUSE: it waits for work, not for storage.
+const IDLE_SERVER: &[&str] =
+    &["fuse_dev_do_read", "fuse_dev_read", "fuse_dev_splice_read", "fuse_uring_*"];
 
 /// Functions that sleep uninterruptibly for something that is not storage.
 const ELSEWHERE: &[&str] = &[
@@ -258,10 +337,19 @@ const FOR_A_PAGE: &[(&str, WaitClass)] = &[
 pub fn verdict<'a>(frames: impl IntoIterator<Item = &'a str>) -> Verdict {
     let mut frames = frames.into_iter();
     let verdict = innermost(&mut frames);
-    let Verdict::Storage(PageRead | PageLock) = verdict else { return verdict };
-    let reason = frames.find_map(|frame| {
-        let name = name_of(frame);
-        FOR_A_PAGE.iter().find(|(function, _)| *function == name).map(|(_, class)| *class)
+    let Verdict::Storage(PageRead | PageLock | PageFault | Fsync) = verdict else { return verdict };
+    let around: Vec<&str> = frames.map(name_of).collect();
+    let served = AROUND.iter().find(|(_, functions)| {
+        around.iter().any(|name| functions.iter().any(|function| stands_for(function, name)))
+    });
+    if let Some((class, _)) = served {
+        return Verdict::Storage(*class);
+    }
+    if !matches!(verdict, Verdict::Storage(PageRead | PageLock)) {
+        return verdict;
+    }
+    let reason = around.iter().find_map(|name| {
+        FOR_A_PAGE.iter().find(|(function, _)| function == name).map(|(_, class)| *class)
     });
     reason.map_or(verdict, Verdict::Storage)
 }
@@ -271,6 +359,9 @@ fn innermost<'a>(frames: &mut impl Iterator<Item = &'a str>) -> Verdict {
     let mut otherwise = Verdict::Unknown;
     for frame in frames {
         let name = name_of(frame);
+        if IDLE_SERVER.iter().any(|function| stands_for(function, name)) {
+            return Verdict::Elsewhere;
+        }
         for (class, functions) in FUNCTIONS {
             if functions.iter().any(|function| stands_for(function, name)) {
                 return Verdict::Storage(*class);
@@ -331,6 +422,52 @@ mod tests {
         assert_eq!(verdict(swapped), Verdict::Storage(Swap));
         let locked = ["schedule", "rwsem_down_write_slowpath", "down_write", "xfs_ilock"];
         assert_eq!(verdict(locked), Verdict::Storage(FsLock));
+    }
+
+    #[test]
+    fn a_page_of_a_served_file_system_is_its_server_s() {
+        let read = ["io_schedule", "filemap_update_page", "filemap_read", "fuse_file_read_iter"];
+        assert_eq!(verdict(read), Verdict::Storage(Fuse));
+        let read = ["io_schedule", "folio_wait_bit_common", "filemap_read", "nfs_file_read"];
+        assert_eq!(verdict(read), Verdict::Storage(NetworkFs));
+        let read = ["io_schedule", "filemap_update_page", "filemap_read", "ext4_file_read_iter"];
+        assert_eq!(verdict(read), Verdict::Storage(PageRead));
+        let asked =
+            ["schedule", "request_wait_answer", "__fuse_simple_request", "fuse_lookup_name"];
+        assert_eq!(verdict(asked), Verdict::Storage(Fuse));
+        let synced = ["folio_wait_writeback", "__filemap_fdatawait_range", "nfs_file_fsync"];
+        assert_eq!(verdict(synced), Verdict::Storage(NetworkFs));
+        for asked in [
+            ["rpc_wait_bit_killable", "__rpc_execute", "nfs4_proc_getattr"],
+            ["wait_for_response", "compound_send_recv", "SMB2_open"],
+            ["ceph_mdsc_wait_request", "ceph_mdsc_do_request", "ceph_lookup"],
+            ["p9_client_rpc", "p9_client_walk", "v9fs_vfs_lookup"],
+        ] {
+            assert_eq!(verdict(asked), Verdict::Storage(NetworkFs), "{asked:?}");
+        }
+        // The lock of a file is held by a thread of this machine.
+        let locked = ["rwsem_down_write_slowpath", "inode_lock", "fuse_file_write_iter"];
+        assert_eq!(verdict(locked), Verdict::Storage(FsLock));
+        // A server waits for work.
+        let idle = ["schedule", "fuse_dev_do_read", "fuse_dev_read", "vfs_read"];
+        assert_eq!(verdict(idle), Verdict::Elsewhere);
+    }
+
+    #[test]
+    fn memory_zfs_and_permission_have_their_classes() {
+        let compact = ["migrate_pages", "compact_zone", "try_to_compact_pages"];
+        assert_eq!(verdict(compact), Verdict::Storage(Reclaim));
+        let over = ["schedule_timeout_killable", "__mem_cgroup_handle_over_high"];
+        assert_eq!(verdict(over), Verdict::Storage(Reclaim));
+        let pool = ["io_schedule", "cv_wait_common", "__cv_wait_io", "zio_wait", "dmu_buf_hold"];
+        assert_eq!(verdict(pool), Verdict::Storage(Device));
+        let synced = ["cv_wait_common", "txg_wait_synced_impl", "zil_commit_impl"];
+        assert_eq!(verdict(synced), Verdict::Storage(JournalCommit));
+        let asked = ["schedule", "fanotify_get_response", "fanotify_handle_event"];
+        assert_eq!(verdict(asked), Verdict::Storage(Fanotify));
+        let bitmap =
+            ["bit_wait_io", "ext4_wait_block_bitmap", "ext4_mb_init_group", "ext4_map_blocks"];
+        assert_eq!(verdict(bitmap), Verdict::Storage(Device));
     }
 
     #[test]

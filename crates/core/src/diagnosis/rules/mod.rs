@@ -60,6 +60,22 @@ rules! {
     sync_storm,
     config_regression,
     lock_behind_io,
+    memory_reclaim,
+    network_filesystem,
+    fuse_server,
+    first_touch,
+    cpu_steal,
+    write_cliff,
+    btrfs_maintenance,
+    space_nearly_full,
+    kernel_housekeeping,
+    blocking_submit,
+    copy_up,
+    image_pull,
+    xfs_contention,
+    fanotify_wait,
+    thin_pool,
+    virtqueue,
 }
 
 /// The rule of a cause.

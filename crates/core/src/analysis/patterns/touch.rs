@@ -1,0 +1,121 @@
+//! Whether places of a device that are read for the first time in a watch are slower than those
+//! that were read or written before.
+//!
+//! What does not belong here: what the page cache reads again (see [`super::access`]).
+
+use crate::analysis::Direction;
+use crate::analysis::axes::Interval;
+use crate::analysis::life::Life;
+use crate::model::Request;
+use rustc_hash::FxHashSet;
+
+/// Sectors of a place: 64 KiB, the smallest unit that lazily loaded volumes are filled by (qcow2's
+/// cluster, a thin pool's chunk).
+const PLACE_SECTORS: u64 = 128;
+/// Places that are remembered before every other one is forgotten.
+const PLACES: usize = 1 << 16;
+
+/// Reads by whether their place was read or written before, and writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Touch {
+    /// Reads of places that nobody read or wrote before in this watch.
+    pub first_reads: u64,
+    /// Their time at the device (D2C), nanoseconds.
+    pub first_ns: u64,
+    /// Reads of other places.
+    pub again_reads: u64,
+    /// Their time, nanoseconds.
+    pub again_ns: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Their time, nanoseconds.
+    pub write_ns: u64,
+}
+
+/// Adds up requests as they come.
+#[derive(Clone, Debug)]
+pub(super) struct Tally {
+    sums: Touch,
+    seen: FxHashSet<u64>,
+    /// Every so many-th place is watched.
+    step: u64,
+}
+
+impl Default for Tally {
+    fn default() -> Tally {
+        Tally { sums: Touch::default(), seen: FxHashSet::default(), step: 1 }
+    }
+}
+
+impl Tally {
+    #[inline]
+    pub fn add(&mut self, request: &Request, life: &Life) {
+        let place = request.sector / PLACE_SECTORS;
+        let direction = Direction::from(request.operation);
+        let time_ns = life.intervals[Interval::D2c].or(life.whole_ns);
+        let (Some(time_ns), true) = (time_ns, place.is_multiple_of(self.step)) else { return };
+        let is_new = self.seen.insert(place);
+        let (count, sum) = match (direction, is_new) {
+            (Direction::Read, true) => (&mut self.sums.first_reads, &mut self.sums.first_ns),
+            (Direction::Read, false) => (&mut self.sums.again_reads, &mut self.sums.again_ns),
+            (Direction::Write, _) => (&mut self.sums.writes, &mut self.sums.write_ns),
+            _ => return,
+        };
+        *count += 1;
+        *sum = sum.saturating_add(time_ns);
+        if self.seen.len() >= PLACES {
+            self.step *= 2;
+            let step = self.step;
+            self.seen.retain(|place| place.is_multiple_of(step));
+        }
+    }
+
+    pub fn finish(&self) -> Touch {
+        self.sums
+    }
+}
+
+impl Touch {
+    /// The mean of first reads, of reads of known places and of writes, nanoseconds; 0 without any.
+    pub fn means(&self) -> (f64, f64, f64) {
+        let mean = |sum: u64, count: u64| sum as f64 / count.max(1) as f64;
+        (
+            mean(self.first_ns, self.first_reads),
+            mean(self.again_ns, self.again_reads),
+            mean(self.write_ns, self.writes),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::script::Script;
+
+    #[test]
+    fn a_place_is_new_once() {
+        let mut script = Script::new(1);
+        script.write("sda", 4096).sector(0).direct(0, 0, 5).add();
+        for (sector, d2c) in [(8, 20), (128, 900), (136, 30), (128, 40)] {
+            script.read("sda", 4096).sector(sector).direct(0, 0, d2c).add();
+        }
+        let touch = script.summary().patterns.devices[0].touch;
+        assert_eq!((touch.first_reads, touch.first_ns), (1, 900));
+        assert_eq!((touch.again_reads, touch.again_ns), (3, 90));
+        assert_eq!((touch.writes, touch.write_ns), (1, 5));
+    }
+
+    #[test]
+    fn more_places_than_are_kept_are_sampled() {
+        let mut script = Script::new(1);
+        for round in 0..2_u64 {
+            for place in 0..100_000_u64 {
+                let read = script.read("sda", 4096).sector(place * PLACE_SECTORS);
+                read.direct(0, 0, if round == 0 { 100 } else { 10 }).add();
+            }
+        }
+        let touch = script.summary().patterns.devices[0].touch;
+        let (first, again, _) = touch.means();
+        assert!(first > 99.0 && again < 12.0, "{touch:?}");
+    }
+}

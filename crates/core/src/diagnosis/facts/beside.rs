@@ -1,0 +1,65 @@
+//! Work that shares a device with programs that wait for it: how much of the device it takes, and
+//! how much of their waits that can explain.
+//!
+//! What does not belong here: the exact blame for single waits (see [`crate::analysis::blame`]).
+
+use super::{Facts, Waited, device_time_ns, has_function};
+use crate::analysis::summary::DeviceSummary;
+use crate::diagnosis::finding::{Finding, Severity};
+
+/// Some of the work on a device.
+#[derive(Clone, Copy, Debug)]
+pub struct Work<'a> {
+    /// The device.
+    pub device: &'a DeviceSummary,
+    /// The share of the time of its requests.
+    pub share: f64,
+    /// Whether its functions were seen; else it is known by the names of its threads.
+    pub by_function: bool,
+}
+
+impl<'a> Facts<'a> {
+    /// The device on which work of these functions, or of processes with these names, takes the
+    /// largest share. A name that ends in `*` stands for all that begin so.
+    pub fn work(&self, functions: &[&str], processes: &[&str]) -> Option<Work<'a>> {
+        let found = self.devices().iter().map(|device| {
+            let paths = self.paths_on(&device.device, functions);
+            let by_path: f64 = paths.iter().map(|row| row.usage.time_share).sum();
+            let rows = device.processes.iter();
+            let named = rows.filter(|row| has_name(&row.subject.process, processes));
+            let time: u64 = named.map(|row| row.usage.all_time_ns()).sum();
+            let by_name = time as f64 / device_time_ns(device).max(1) as f64;
+            let share = by_path.max(by_name).min(1.0);
+            Work { device, share, by_function: by_path > 0.0 }
+        });
+        let found = found.filter(|work| work.share > 0.0);
+        found.max_by(|a, b| {
+            let time = |it: &Work<'_>| it.share * device_time_ns(it.device) as f64;
+            time(a).total_cmp(&time(b))
+        })
+    }
+
+    /// The waits for a device of those that do not do the work themselves.
+    pub fn victims(&self, device: &str, is_own: impl Fn(&str) -> bool) -> Waited<'a> {
+        self.waits(|it| it.device.as_deref() == Some(device) && !is_own(&it.process))
+    }
+
+    /// A finding about such work: of the time of those that wait for the same device, at most its
+    /// share; where nobody waits, it is information.
+    pub fn beside(&self, work: &Work<'_>, victims: &Waited<'_>, sentence: String) -> Finding {
+        let whole = device_time_ns(work.device);
+        if victims.time_ns == 0 {
+            let time_ns = (work.share * whole as f64) as u64;
+            let finding = Finding::of_device(self, time_ns, whole, sentence);
+            return finding.at_most(Severity::Info);
+        }
+        let time_ns = (victims.time_ns as f64 * work.share) as u64;
+        Finding::of_blocked(self, time_ns, sentence).upper_bound()
+    }
+}
+
+/// Whether a name is one of `names`; one that ends in `*` stands for all that begin so.
+pub fn has_name(name: &str, names: &[&str]) -> bool {
+    // A name is matched as a stack of one function.
+    !names.is_empty() && has_function(&[name.to_owned()], names)
+}

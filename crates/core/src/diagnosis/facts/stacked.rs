@@ -1,0 +1,66 @@
+//! Waits whose kernel stack goes through certain functions, and whose they are.
+//!
+//! What does not belong here: which class a stack has (see [`crate::analysis::waits::class`]).
+
+use super::{Facts, has_function};
+use crate::analysis::patterns::WaitStack;
+use crate::diagnosis::finding::Subject;
+
+/// Waits by what their stacks hold.
+#[derive(Clone, Debug, Default)]
+pub struct Stacked<'a> {
+    /// The stacks, longest first.
+    pub stacks: Vec<&'a WaitStack>,
+    /// Their time, nanoseconds.
+    pub time_ns: u64,
+    /// How many waits.
+    pub waits: u64,
+    /// The longest, nanoseconds.
+    pub longest_ns: u64,
+}
+
+impl Stacked<'_> {
+    /// Who waited longest, on which device and for which file.
+    pub fn subject(&self) -> Subject {
+        let first = |of: fn(&WaitStack) -> Option<String>| self.stacks.iter().find_map(|it| of(it));
+        let process = first(|it| it.process.clone());
+        let own = self.stacks.iter().find(|it| it.process == process);
+        Subject {
+            device: first(|it| it.device.clone()),
+            pid: own.and_then(|it| it.pid),
+            container: own.and_then(|it| it.container.clone()),
+            file: self.stacks.first().and_then(|it| it.file.clone()),
+            process,
+        }
+    }
+
+    /// Whether one of the stacks goes through one of `functions`.
+    pub fn has(&self, functions: &[&str]) -> bool {
+        self.stacks.iter().any(|it| has_function(&it.functions, functions))
+    }
+
+    /// The time of those that go through one of `functions`, nanoseconds.
+    pub fn time_in(&self, functions: &[&str]) -> u64 {
+        let fit = self.stacks.iter().filter(|it| has_function(&it.functions, functions));
+        fit.map(|it| it.time_ns).sum()
+    }
+}
+
+impl<'a> Facts<'a> {
+    /// The waits of programs whose kernel stack goes through one of `functions`.
+    pub fn stacked(&self, functions: &[&str]) -> Stacked<'a> {
+        self.stacked_where(|stack| has_function(&stack.functions, functions))
+    }
+
+    /// The waits of programs whose kernel stack fits.
+    pub fn stacked_where(&self, fits: impl Fn(&WaitStack) -> bool) -> Stacked<'a> {
+        let stacks = self.summary().patterns.wait_stacks.iter().filter(|stack| fits(stack));
+        let stacks: Vec<&WaitStack> = stacks.collect();
+        Stacked {
+            time_ns: stacks.iter().map(|it| it.time_ns).sum(),
+            waits: stacks.iter().map(|it| it.waits).sum(),
+            longest_ns: stacks.iter().map(|it| it.longest_ns).max().unwrap_or(0),
+            stacks,
+        }
+    }
+}

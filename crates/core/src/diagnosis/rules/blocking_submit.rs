@@ -1,0 +1,123 @@
+//! Submitting asynchronous I/O blocks, so that it is not asynchronous.
+
+use super::facts::calls::ASYNC;
+use super::*;
+use crate::analysis::patterns::WaitStack;
+use crate::model::WaitClass;
+use facts::Stacked;
+
+/// Where a request is submitted, in the submitter's own context.
+const SUBMITTING: &[&str] = &[
+    "io_submit_one", "__io_submit_one*", "aio_write*", "aio_read*", "aio_fsync*",
+    "io_submit_sqes", "io_submit_sqe", "io_issue_sqe", "__io_issue_sqe", "io_queue_sqe*",
+];
+/// Where io_uring's own workers do what may block: for that they are there.
+const WORKERS: &[&str] = &["io_wq_worker", "io_worker_handle_work", "io_wq_submit_work", "io_sq_thread"];
+/// Waits of the block layer and of limits have causes of their own.
+const ELSEWHERE: &[WaitClass] = &[
+    WaitClass::Tag, WaitClass::Queue, WaitClass::Wbt, WaitClass::Iocost, WaitClass::CgroupThrottle,
+    WaitClass::DirtyThrottle,
+];
+/// What blocks, and the functions that say so.
+const WHY: &[(&str, &[&str])] = &[
+    ("room in the journal or log", &["xfs_log_*", "xlog_*", "start_this_handle", "jbd2_*", "xfs_trans_alloc*", "xfs_trans_reserve"]),
+    ("allocating blocks", &["ext4_map_blocks*", "ext4_mb_*", "xfs_bmapi_*", "xfs_alloc_*", "xfs_iomap_write_*", "btrfs_reserve_*", "ext4_iomap_begin*"]),
+    ("the inode's lock", &["inode_lock*", "xfs_ilock*", "rwsem_down_*", "ext4_dio_write_iter", "inode_dio_wait"]),
+    ("pages of the page cache", &["filemap_*", "folio_wait_*", "page_cache_*"]),
+];
+
+rule!(
+    "blocking-submit",
+    "submitting asynchronous I/O that blocks",
+    "io_submit and io_uring promise to return at once. A write that makes a file longer or fills a hole \
+     must allocate blocks and change the inode first, which waits for the journal, for free space or for \
+     the inode's lock; I/O without O_DIRECT waits for pages. A program with one thread for everything \
+     (ScyllaDB, nginx, event loops) stands still meanwhile.",
+    "Waits for completions (io_getevents), which are what such programs sleep for.",
+    needs: [Waits],
+    symptoms: ["inode-lock", "journal-commit"],
+);
+
+fn judge(facts: &Facts<'_>) -> Judged {
+    facts.need_waits()?;
+    let stacked = facts.stacked_where(|stack| blocks(facts, stack));
+    if stacked.time_ns == 0 {
+        return Ok(Verdict::Clear);
+    }
+    let subject = stacked.subject();
+    let why = WHY.iter().max_by_key(|(_, functions)| stacked.time_in(functions));
+    let why = why.filter(|(_, functions)| stacked.time_in(functions) > 0);
+    let call = stacked.stacks.first().and_then(|it| facts.call_name(it.syscall)).unwrap_or("io_submit");
+    let sentence = format!(
+        "{} is blocked where it submits asynchronous I/O ({call}): it waits for {}",
+        words::who(&subject),
+        why.map_or("the file system", |(what, _)| what),
+    );
+    Ok(Finding::of_blocked(facts, stacked.time_ns, sentence)
+        .about(subject)
+        .sure(Confidence::Certain)
+        .shown("waits while submitting", stacked.time_ns as f64, "ns", "iowhy waits")
+        .shown("how often", stacked.waits as f64 / facts.seconds(), "1/s", "iowhy waits")
+        .shown("longest", stacked.longest_ns as f64, "ns", "iowhy waits")
+        .fix(fix_of(&stacked))
+        .check("with the file written once from end to end beforehand the submits return at once; if they still block, look at `iowhy waits --by stack`")
+        .into())
+}
+
+fn blocks(facts: &Facts<'_>, stack: &WaitStack) -> bool {
+    facts.is_call(stack.syscall, ASYNC)
+        && !ELSEWHERE.contains(&stack.class)
+        && facts::has_function(&stack.functions, SUBMITTING)
+        && !facts::has_function(&stack.functions, WORKERS)
+}
+
+fn fix_of(stacked: &Stacked<'_>) -> &'static str {
+    let pages = 2 * stacked.time_in(WHY[3].1) > stacked.time_ns;
+    if pages {
+        "open the file with O_DIRECT: without it io_submit reads and writes through the page cache, and \
+         waits for it"
+    } else {
+        "make the file as long as it will be and write it once (fallocate alone leaves extents that are \
+         not written, which must be converted); on XFS an extent size hint (`xfs_io -c 'extsize 32m' \
+         FILE`, before it has data) makes allocations rare; submit appends from a thread of their own"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnosis::{Severity, diagnose};
+    use crate::script::Script;
+
+    const S: u64 = 1_000_000_000;
+
+    fn found(class: WaitClass, frames: &[&str], syscall: u32) -> Option<Finding> {
+        let mut script = Script::new(10);
+        script.wait((7, "scylla"), class, 6 * S, 0, 0);
+        script.stacked(frames);
+        script.waited_on("sda", "/data/commitlog", syscall);
+        diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "blocking-submit")
+    }
+
+    const IO_SUBMIT: u32 = 209;
+
+    #[test]
+    fn what_blocks_is_named() {
+        let stack = ["down", "xfs_buf_lock", "xfs_alloc_read_agf", "xfs_bmapi_write", "aio_write", "io_submit_one"];
+        let found = found(WaitClass::FsLock, &stack, IO_SUBMIT).unwrap();
+        assert_eq!((found.severity, found.confidence), (Severity::Critical, Confidence::Certain));
+        for said in ["scylla (7)", "io_submit", "allocating blocks"] {
+            assert!(found.sentence.contains(said), "{}", found.sentence);
+        }
+        assert_eq!(found.subject.file.as_deref(), Some("/data/commitlog"));
+    }
+
+    #[test]
+    fn completions_workers_and_tags_are_not_meant() {
+        assert_eq!(found(WaitClass::Device, &["read_events"], 208), None);
+        let worker = ["xfs_ilock", "io_write", "io_issue_sqe", "io_wq_submit_work", "io_wq_worker"];
+        assert_eq!(found(WaitClass::FsLock, &worker, 426), None);
+        let tag = ["blk_mq_get_tag", "aio_write", "io_submit_one"];
+        assert_eq!(found(WaitClass::Tag, &tag, IO_SUBMIT), None);
+    }
+}

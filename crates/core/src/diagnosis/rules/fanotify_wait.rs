@@ -1,0 +1,76 @@
+//! Threads wait for a program that decides whether files may be opened.
+
+use super::*;
+use crate::model::WaitClass;
+
+rule!(
+    "fanotify-wait",
+    "a program that must allow each open",
+    "A virus scanner, an auditing or a backup agent can ask the kernel for permission events \
+     (fanotify): whoever opens, reads or executes a file then sleeps until that program has answered. \
+     It may read the whole file first; when it is slow, stopped or short of CPU, everybody else is.",
+    "Opens that are answered at once, or a listener that only takes notifications.",
+    needs: [Waits],
+    symptoms: ["lock-behind-io"],
+);
+
+fn judge(facts: &Facts<'_>) -> Judged {
+    facts.need_waits()?;
+    let waited = facts.waits_for(WaitClass::Fanotify);
+    if waited.time_ns == 0 {
+        return Ok(Verdict::Clear);
+    }
+    let subject = Subject { device: None, ..waited.subject() };
+    let sentence = format!(
+        "{} waits until another program allows it to open files (fanotify): {} each time",
+        words::who(&subject),
+        words::time(waited.mean_ns()),
+    );
+    Ok(Finding::of_blocked(facts, waited.class_ns, sentence)
+        .about(subject)
+        .sure(Confidence::Certain)
+        .shown("waits for permission", waited.class_ns as f64, "ns", "iowhy waits")
+        .shown("how often", waited.waits as f64 / facts.seconds(), "1/s", "iowhy waits")
+        .shown("longest", waited.longest_ns() as f64, "ns", "iowhy waits")
+        .fix(
+            "find the listener (`grep -l fanotify /proc/[0-9]*/fdinfo/*`): let it leave out directories \
+             that hold only data of trusted programs (databases, caches, build directories), give it CPU, \
+             or let it scan after the fact; switching a scanner off is a decision about security",
+        )
+        .check(
+            "leave the directory out in the listener's settings: the waits end; if they stay, they are \
+             for something else",
+        )
+        .into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnosis::{Severity, diagnose};
+    use crate::script::Script;
+
+    const MS: u64 = 1_000_000;
+
+    fn found(each: u64) -> Option<Finding> {
+        let mut script = Script::new(10);
+        for _ in 0..100 {
+            script.wait((7, "make"), WaitClass::Fanotify, each, 0, 0);
+        }
+        script.wait((7, "make"), WaitClass::PageRead, 1000 * MS, 1000 * MS, 0);
+        diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "fanotify-wait")
+    }
+
+    #[test]
+    fn who_waits_for_permission_is_named() {
+        let found = found(80 * MS).unwrap();
+        assert_eq!((found.severity, found.confidence), (Severity::Critical, Confidence::Certain));
+        assert!(found.sentence.contains("make (7)"), "{}", found.sentence);
+    }
+
+    #[test]
+    fn a_listener_that_answers_at_once_is_no_cause() {
+        assert_eq!(found(MS / 20), None);
+        assert_eq!(found(MS / 2).unwrap().severity, Severity::Info);
+    }
+}

@@ -1,0 +1,128 @@
+//! Threads wait for the process that serves a FUSE file system, or for the host behind virtiofs.
+
+use super::network_filesystem::{mount_of, severity_of};
+use super::*;
+use crate::model::WaitClass;
+
+rule!(
+    "fuse-server",
+    "a file system that a process serves",
+    "On a FUSE file system (sshfs, s3fs, rclone, gcsfuse, mergerfs, GlusterFS ...) every read, write \
+     and lookup that is not cached is a question to a process of this machine, which may ask the \
+     network or a disk in its turn; on virtiofs it is a question to the hypervisor. Whoever asked \
+     sleeps until it answers. No block device shows any of it.",
+    "Waits that take less than a millisecond, or a server that is idle meanwhile.",
+    needs: [Waits],
+    symptoms: ["lock-behind-io"],
+);
+
+fn judge(facts: &Facts<'_>) -> Judged {
+    facts.need_waits()?;
+    let waited = facts.waits_for(WaitClass::Fuse);
+    if waited.time_ns == 0 {
+        return Ok(Verdict::Clear);
+    }
+    let mount = mount_of(facts, &waited.groups, is_fuse);
+    let subject = Subject { device: None, ..waited.subject() };
+    let server = mount.and_then(|it| it.server.as_deref());
+    let is_host = mount.is_some_and(|it| it.kind == "virtiofs");
+    let whom = match server {
+        Some(server) => server.to_owned(),
+        None if is_host => "the hypervisor".to_owned(),
+        None => "the process".to_owned(),
+    };
+    let place = mount.map_or_else(
+        || "a FUSE file system".to_owned(),
+        |it| format!("{} ({}, {})", it.path, it.kind, it.source),
+    );
+    let sentence = format!(
+        "{} waits for {whom} that serves {place}: {} a wait",
+        words::who(&subject),
+        words::time(waited.mean_ns()),
+    );
+    let own = server.map_or(0, |server| waits_of(facts, server));
+    let per_s = waited.waits as f64 / facts.seconds();
+    let mut finding = Finding::of_blocked(facts, waited.class_ns, sentence)
+        .about(subject)
+        .sure(Confidence::Certain)
+        .at_most(severity_of(waited.mean_ns(), per_s))
+        .shown("waits for the server", waited.class_ns as f64, "ns", "iowhy waits")
+        .shown("how often", per_s, "1/s", "iowhy waits")
+        .shown("longest", waited.longest_ns() as f64, "ns", "iowhy waits");
+    if own > 0 {
+        finding = finding.shown("the server's own waits for storage", own as f64, "ns", "iowhy waits --by process");
+    }
+    let fix = if is_host {
+        "look at the host: its disk, and whether virtiofsd has CPUs and threads enough; keep what is \
+         read and written all the time on a disk of the guest"
+    } else {
+        "look at what the server waits for: its own storage, the network, one CPU; let the kernel cache \
+         more of it where the server allows that (attr_timeout, entry_timeout, kernel_cache); keep what \
+         is read and written all the time on a local disk"
+    };
+    Ok(finding
+        .fix(fix)
+        .check(
+            "while the program waits, the server works or waits in its turn (`top -H`, `iowhy waits`); if \
+             it is idle in fuse_dev_do_read, nobody asks it",
+        )
+        .into())
+}
+
+/// Whether the type of a file system is served through FUSE's protocol.
+fn is_fuse(kind: &str) -> bool {
+    kind == "fuse" || kind == "fuseblk" || kind == "virtiofs" || kind.starts_with("fuse.")
+}
+
+/// The time that the server, `sshfs (812)`, waited for storage itself, nanoseconds.
+fn waits_of(facts: &Facts<'_>, server: &str) -> u64 {
+    let is_own = |name: &str, pid: u32| words::process(name, Some(pid), None) == server;
+    facts.waits(|group| is_own(&group.process, group.pid)).time_ns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnosis::{Severity, diagnose};
+    use crate::model::environment::Mount;
+    use crate::script::Script;
+
+    const MS: u64 = 1_000_000;
+
+    fn found(waits: u64, each: u64, kind: &str) -> Option<Finding> {
+        let mut script = Script::new(10);
+        script.environment.mounts.push(Mount {
+            path: "/mnt/bucket".to_owned(),
+            kind: kind.to_owned(),
+            source: "bucket".to_owned(),
+            server: (kind != "virtiofs").then(|| "s3fs (812)".to_owned()),
+            ..Mount::default()
+        });
+        for _ in 0..waits {
+            script.wait((7, "cat"), WaitClass::Fuse, each, 0, 0);
+        }
+        script.wait((812, "s3fs"), WaitClass::PageRead, 90 * MS, 90 * MS, 0);
+        diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "fuse-server")
+    }
+
+    #[test]
+    fn mount_and_server_are_named() {
+        let found = found(100, 95 * MS, "fuse.s3fs").unwrap();
+        assert_eq!((found.severity, found.confidence), (Severity::Critical, Confidence::Certain));
+        for said in ["cat (7)", "s3fs (812)", "/mnt/bucket"] {
+            assert!(found.sentence.contains(said), "{}", found.sentence);
+        }
+        assert!(found.evidence.iter().any(|it| it.what.starts_with("the server's own")));
+    }
+
+    #[test]
+    fn behind_virtiofs_there_is_the_host() {
+        assert!(found(100, 95 * MS, "virtiofs").unwrap().sentence.contains("the hypervisor"));
+    }
+
+    #[test]
+    fn a_fast_server_is_no_trouble() {
+        assert_eq!(found(1000, MS / 5, "fuse.mergerfs").unwrap().severity, Severity::Info);
+        assert_eq!(found(0, 0, "fuse.mergerfs"), None);
+    }
+}

@@ -1,0 +1,103 @@
+//! A container runtime unpacks an image on a disk that others need.
+
+use super::*;
+use crate::diagnosis::programs::{self, Topic};
+
+/// The share of a device's time from which on the runtime is what others wait behind. Chosen.
+const SHARE: f64 = 0.2;
+/// The name of the runtimes in the table of programs.
+const RUNTIME: &str = "container runtime";
+
+rule!(
+    "image-pull",
+    "container images that are unpacked",
+    "Pulling an image downloads its layers, unpacks thousands of files and syncs them. On a node whose \
+     images and volumes share a disk, every program there waits behind that, mostly just after a \
+     deployment or when a node is new.",
+    "A runtime that only starts containers whose images are there.",
+    needs: [Processes, Waits],
+    symptoms: ["noisy-neighbour", "writeback-burst"],
+);
+
+fn judge(facts: &Facts<'_>) -> Judged {
+    facts.need_processes()?;
+    let runtimes: Vec<&str> = facts
+        .devices()
+        .iter()
+        .flat_map(|device| &device.processes)
+        .map(|row| row.subject.process.as_str())
+        .filter(|name| is_runtime(name))
+        .collect();
+    let Some(work) = facts.work(&[], &runtimes).filter(|it| it.share >= SHARE) else {
+        return Ok(Verdict::Clear);
+    };
+    let name = &work.device.device;
+    let row = facts.top_process(work.device, |row| is_runtime(&row.subject.process));
+    let Some(row) = row.filter(|row| row.usage.directions[crate::analysis::Direction::Write].bytes > 0) else {
+        return Ok(Verdict::Clear);
+    };
+    let victims = facts.victims(name, is_runtime);
+    let subject = facts::subject_of(name, Some(row));
+    let sentence = format!(
+        "{} unpacks container images: it takes {} of the time of {name}",
+        words::who(&subject),
+        words::percent(work.share),
+    );
+    let program = programs::of(Some(&row.subject.process), None);
+    let advice = program.and_then(|it| it.advice(Topic::Checkpoint)).unwrap_or_default();
+    let written = row.usage.directions[crate::analysis::Direction::Write].bytes as f64;
+    Ok(facts
+        .beside(&work, &victims, sentence)
+        .about(subject)
+        .shown("its share of the device's time", work.share * 100.0, "%", format!("iowhy -d {name}"))
+        .shown("written by it", written / facts.seconds(), "bytes/s", format!("iowhy proc -d {name}"))
+        .shown("others waited for the device", victims.time_ns as f64, "ns", "iowhy waits")
+        .fix(advice)
+        .check("`crictl images` or `docker images` shows a new image at that time; when the pull has ended the waits end")
+        .into())
+}
+
+fn is_runtime(process: &str) -> bool {
+    programs::of(Some(process), None).is_some_and(|program| program.name == RUNTIME)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnosis::{Severity, diagnose};
+    use crate::model::WaitClass;
+    use crate::script::Script;
+
+    const MS: u64 = 1_000_000;
+
+    /// `writer` writes all the time beside a database that waits.
+    fn found(writer: &str, writes: u64) -> Option<Finding> {
+        let mut script = Script::new(10);
+        for index in 0..500_u64 {
+            let at = (index * 20 * MS) as i64;
+            let read = script.read("sda", 4096).at(at).sector(index * 79_190);
+            read.by(9, "postgres").direct(0, 0, 10 * MS).add();
+            if index < writes {
+                let write = script.write("sda", 1 << 20).at(at).sector((1 << 24) + index * 2048);
+                write.by(8, writer).direct(0, 0, 15 * MS).add();
+            }
+        }
+        script.wait((9, "postgres"), WaitClass::Device, 5000 * MS, 5000 * MS, 0);
+        let device = script.names.intern("sda");
+        script.batch.waits[0].device = Some(device);
+        diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "image-pull")
+    }
+
+    #[test]
+    fn the_runtime_and_its_victims_are_named() {
+        let found = found("containerd", 500).unwrap();
+        assert!(found.severity >= Severity::Warning && found.impact_at_most, "{found:?}");
+        assert!(found.sentence.contains("containerd (8)"), "{}", found.sentence);
+    }
+
+    #[test]
+    fn any_other_writer_or_a_quiet_runtime_is_no_pull() {
+        assert_eq!(found("rsync", 500), None);
+        assert_eq!(found("containerd", 40), None);
+    }
+}

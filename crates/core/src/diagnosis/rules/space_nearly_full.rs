@@ -1,0 +1,124 @@
+//! A file system that is nearly full makes everybody wait until some space is found.
+
+use super::*;
+use crate::model::environment::Mount;
+
+/// Waits until space has been freed or found.
+const TICKETS: &[&str] = &["handle_reserve_ticket", "wait_reserve_ticket", "btrfs_reserve_metadata_bytes", "__reserve_bytes"];
+/// What ext4 and XFS do when a write finds no space at first.
+const RETRIES: &[&str] = &["ext4_should_retry_alloc", "ext4_mb_discard_preallocations*", "xfs_blockgc_free_*", "xfs_blockgc_flush_*", "xfs_flush_inodes"];
+/// The free share from which on a file system counts as nearly full: ext4 reserves 5 % and btrfs's
+/// manual advises balance below 10 %.
+const FREE: f64 = 0.10;
+
+rule!(
+    "space-nearly-full",
+    "a file system that is nearly full",
+    "A file system that has no free space at hand searches for some before each write: btrfs makes \
+     writers wait for a ticket while it flushes and commits to get room for metadata, ext4 gives back \
+     what it had set aside and commits the journal, XFS writes everything back and trims what it \
+     preallocated. Writes then take hundreds of milliseconds, long before one fails with ENOSPC.",
+    "The same waits with much space free.",
+    needs: [Waits],
+    symptoms: ["journal-commit", "inode-lock", "dirty-throttle", "journal-full"],
+);
+
+fn judge(facts: &Facts<'_>) -> Judged {
+    facts.need_waits()?;
+    let stacked = facts.stacked_where(|it| {
+        facts::has_function(&it.functions, TICKETS) || facts::has_function(&it.functions, RETRIES)
+    });
+    if stacked.time_ns == 0 {
+        return Ok(Verdict::Clear);
+    }
+    let subject = stacked.subject();
+    let mount = subject.device.as_deref().and_then(|name| fullest(facts, name));
+    let free = mount.and_then(free_share);
+    let is_btrfs = stacked.time_in(TICKETS) > 0;
+    // btrfs may have space for data and none for metadata, which statfs does not tell.
+    if free.is_some_and(|free| free > FREE) && !is_btrfs {
+        return Ok(Verdict::Clear);
+    }
+    let place = mount.map_or_else(|| "its file system".to_owned(), |it| it.path.clone());
+    let left = free.map_or_else(String::new, |free| format!(", with {} free", words::percent(free)));
+    let sentence =
+        format!("{} waits until {place} has found space to write{left}", words::who(&subject));
+    let is_full = free.is_some_and(|free| free <= FREE);
+    let mut finding = Finding::of_blocked(facts, stacked.time_ns, sentence)
+        .about(subject)
+        .sure(if is_full { Confidence::Certain } else { Confidence::Likely })
+        .shown("waits for space", stacked.time_ns as f64, "ns", "iowhy waits --by stack")
+        .shown("longest", stacked.longest_ns as f64, "ns", "iowhy waits");
+    if let Some(free) = free {
+        finding = finding.shown("free", free * 100.0, "%", format!("df {place}"));
+    }
+    let fix = if is_btrfs {
+        "`btrfs filesystem usage MOUNTPOINT`: where the device is all allocated, compact data that is nearly \
+         empty (`btrfs balance start -dusage=10 MOUNTPOINT`), delete snapshots and large files; keep some \
+         gigabytes unallocated"
+    } else {
+        "free or add space (`df`, `du -x -d1`); keep a tenth free"
+    };
+    Ok(finding
+        .fix(fix)
+        .check("with a tenth free (btrfs: some gigabytes unallocated) the waits end; if they stay, it is the journal or the device")
+        .into())
+}
+
+/// The mounted file system of the device with the smallest free share.
+fn fullest<'a>(facts: &Facts<'a>, device: &str) -> Option<&'a Mount> {
+    let device = facts.devices().iter().find(|it| it.device == device)?;
+    let share = |it: &&Mount| free_share(it).unwrap_or(1.0);
+    facts.mounts(device).into_iter().min_by(|a, b| share(a).total_cmp(&share(b)))
+}
+
+fn free_share(mount: &Mount) -> Option<f64> {
+    let (free, all) = mount.free_bytes.zip(mount.bytes)?;
+    (all > 0).then(|| free as f64 / all as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnosis::{Severity, diagnose};
+    use crate::model::WaitClass;
+    use crate::script::Script;
+
+    const S: u64 = 1_000_000_000;
+
+    fn found(frames: &[&str], free: Option<u64>) -> Option<Finding> {
+        let mut script = Script::new(10);
+        script.environment.mounts.push(Mount {
+            path: "/srv".to_owned(),
+            source: "/dev/sda".to_owned(),
+            bytes: Some(1000),
+            free_bytes: free,
+            ..Mount::default()
+        });
+        script.write("sda", 4096).by(7, "rsync").direct(0, 0, 1000).add();
+        script.wait((7, "rsync"), WaitClass::JournalSpace, 6 * S, 0, 0);
+        script.stacked(frames);
+        let device = script.names.intern("sda");
+        script.batch.waits[0].device = Some(device);
+        diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "space-nearly-full")
+    }
+
+    const TICKET: &[&str] = &["handle_reserve_ticket", "__reserve_bytes", "btrfs_reserve_metadata_bytes"];
+
+    #[test]
+    fn a_ticket_is_a_wait_for_space() {
+        let full = found(TICKET, Some(100)).unwrap();
+        assert_eq!((full.severity, full.confidence), (Severity::Critical, Confidence::Certain));
+        assert!(full.sentence.contains("/srv") && full.sentence.contains("10 %"), "{}", full.sentence);
+        assert_eq!(found(TICKET, Some(101)).unwrap().confidence, Confidence::Likely);
+        assert_eq!(found(TICKET, None).unwrap().confidence, Confidence::Likely);
+    }
+
+    #[test]
+    fn with_space_a_retry_is_none() {
+        let retry = ["wait_transaction_locked", "jbd2_journal_force_commit_nested", "ext4_should_retry_alloc"];
+        assert!(found(&retry, Some(20)).is_some());
+        assert_eq!(found(&retry, Some(500)), None);
+        assert_eq!(found(&["wait_current_trans", "start_transaction"], Some(20)), None);
+    }
+}

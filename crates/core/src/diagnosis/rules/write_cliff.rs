@@ -1,0 +1,253 @@
+//! Writes are fast until something is full, then many times slower, with pauses; reads stay fine.
+
+use super::*;
+use crate::analysis::patterns::{Bin, Timeline};
+use crate::analysis::summary::DeviceSummary;
+
+/// How many times longer writes take after the cliff. Reports of shingled disks and of flash without
+/// free blocks speak of 10 to 100 times (openzfs#10214, storj#3854).
+const SLOWER: f64 = 10.0;
+/// How many times longer reads may take then, with which they count as fine. Chosen.
+const READS_FINE: f64 = 3.0;
+/// Writes before the cliff that must be seen, and after it, where few complete. Chosen.
+const WRITES: u64 = 30;
+const WRITES_AFTER: u64 = 3;
+/// What is left of the bytes a second, at most, where writes collapse. Chosen.
+const LEFT: f64 = 0.5;
+/// Writes at the device since, on average, at least: a program that stopped writing is no cliff. Chosen.
+const BUSY: f64 = 0.5;
+/// Reads on both sides that must be seen before anything is said of them. Chosen.
+const READS: u64 = 10;
+/// A bin is in a pause where writes complete at less than this share of their rate before. Chosen.
+const PAUSE: f64 = 0.1;
+/// The share of the time after the cliff that is pauses, at least: a limit slows evenly, such a device
+/// stops and goes. Chosen.
+const PAUSED: f64 = 0.2;
+/// Bins of half a second on each side, at least: shorter is a burst of other writes.
+const BINS: usize = 3;
+
+rule!(
+    "write-cliff",
+    "a device whose place for fast writes is full",
+    "A shingled disk (SMR) takes writes into a cache zone, and a flash drive into free or fast blocks. When \
+     these are used up, the device must rewrite whole zones or erase blocks before it can take more: \
+     writes take ten to a hundred times longer and stop for seconds, while reads go on as before. \
+     After some idle time all is well again.",
+    "Reads that are as slow, or writes that are slowed evenly: that is a limit.",
+    needs: [FineTime],
+    symptoms: ["device-slow-tail", "burst-credits", "noisy-neighbour", "fsync-heavy", "flush-cost"],
+);
+
+fn judge(facts: &Facts<'_>) -> Judged {
+    let found = facts.devices().iter().filter_map(|device| {
+        let timeline = &facts.patterns(&device.device)?.timeline;
+        Some((device, cliff(timeline)?))
+    });
+    let Some((device, cliff)) = found.max_by_key(|(_, cliff)| cliff.extra_ns) else {
+        return Ok(Verdict::Clear);
+    };
+    let name = &device.device;
+    let kind = kind_of(facts, device);
+    let waited = facts.waits(|it| it.device.as_deref() == Some(name));
+    let sentence = format!(
+        "writes to {name} take {} instead of {} since {} after the watch began, and stop again and again: {}",
+        words::time(cliff.after_ns),
+        words::time(cliff.before_ns),
+        words::time(cliff.since_ns),
+        kind.what,
+    );
+    let whole = facts::device_time_ns(device);
+    let finding = match waited.time_ns {
+        0 => Finding::of_device(facts, cliff.extra_ns.min(whole), whole, sentence),
+        time => Finding::of_blocked(facts, cliff.extra_ns.min(time), sentence),
+    };
+    let sure = if kind.is_known && cliff.reads.is_some() { Confidence::Likely } else { Confidence::Possible };
+    let mut finding = finding
+        .about(facts::subject_of(name, facts.top_process(device, |_| true)))
+        .sure(sure)
+        .shown("mean write before", cliff.before_ns, "ns", format!("iowhy stat -d {name} 1"))
+        .shown("mean write since", cliff.after_ns, "ns", format!("iowhy stat -d {name} 1"))
+        .shown("time in which hardly a write completed", cliff.paused * 100.0, "%", format!("iowhy stat -d {name} 1"));
+    if let Some((before, after)) = cliff.reads {
+        finding = finding
+            .shown("mean read before", before, "ns", format!("iowhy stat -d {name} 1"))
+            .shown("mean read since", after, "ns", format!("iowhy stat -d {name} 1"));
+    }
+    Ok(finding.fix(kind.fix).check("let it be idle for some minutes: if writes are as fast as at first, and slow again after as many bytes, it is this; a limit of the provider does not care for bytes").into())
+}
+
+/// What kind of device it is, as far as it says.
+struct Kind {
+    what: &'static str,
+    fix: &'static str,
+    /// Whether it is known to be of that kind.
+    is_known: bool,
+}
+
+const SHINGLED: Kind = Kind {
+    what: "a shingled disk rewrites its zones",
+    fix: "write less at once, and sequentially; do not use such a disk for databases, RAID rebuilds or ZFS \
+          resilvering: a disk without shingles (CMR)",
+    is_known: true,
+};
+const ROTATING: Kind = Kind { what: "as of a shingled disk that rewrites its zones", is_known: false, ..SHINGLED };
+const FLASH: Kind = Kind {
+    what: "its fast or free blocks are used up",
+    fix: "let it know what is free (`fstrim -v MOUNTPOINT`, and fstrim.timer; it only tells the drive about \
+          space that the file system does not use, but data deleted by mistake is then beyond recovery), keep \
+          a tenth of it unused, or a drive made for steady writes",
+    is_known: false,
+};
+
+fn kind_of(facts: &Facts<'_>, device: &DeviceSummary) -> Kind {
+    let zoned = facts.setting(device, "queue/zoned").unwrap_or("none");
+    match facts.setting(device, "queue/rotational") {
+        _ if zoned.trim() == "host-aware" => SHINGLED,
+        Some("1") => ROTATING,
+        _ => FLASH,
+    }
+}
+
+/// Where writes became slow.
+struct Cliff {
+    since_ns: f64,
+    before_ns: f64,
+    after_ns: f64,
+    /// The share of the time since in which hardly a write completed.
+    paused: f64,
+    /// The mean read before and since, where there are enough.
+    reads: Option<(f64, f64)>,
+    extra_ns: u64,
+}
+
+/// What one side of the cliff is like.
+#[derive(Clone, Copy, Default)]
+struct Side {
+    bytes: u64,
+    writes: u64,
+    write_ns: u64,
+    reads: u64,
+    read_ns: u64,
+}
+
+impl Side {
+    fn of(bins: &[Bin]) -> Side {
+        bins.iter().fold(Side::default(), |sum, bin| Side {
+            bytes: sum.bytes + bin.write_bytes,
+            writes: sum.writes + (bin.requests - bin.reads),
+            write_ns: sum.write_ns + bin.d2c_ns.saturating_sub(bin.read_d2c_ns),
+            reads: sum.reads + bin.reads,
+            read_ns: sum.read_ns + bin.read_d2c_ns,
+        })
+    }
+
+    fn write(&self) -> f64 {
+        self.write_ns as f64 / self.writes.max(1) as f64
+    }
+
+    fn read(&self) -> f64 {
+        self.read_ns as f64 / self.reads.max(1) as f64
+    }
+}
+
+fn cliff(timeline: &Timeline) -> Option<Cliff> {
+    let timeline = timeline.coarser((500_000_000 / timeline.bin_ns.max(1)).max(1) as usize);
+    let bins = &timeline.bins;
+    let first = bins.iter().position(|bin| bin.requests > bin.reads)?;
+    let places = first + BINS..(bins.len() + 1).saturating_sub(BINS);
+    let ratio = |at: usize| Side::of(&bins[at..]).write() / Side::of(&bins[first..at]).write().max(1.0);
+    // Of places that part it as well, the first: where nothing completes nothing tells.
+    let at = places.rev().max_by(|a, b| ratio(*a).total_cmp(&ratio(*b)))?;
+    let (before, after) = (Side::of(&bins[first..at]), Side::of(&bins[at..]));
+    let rate = before.writes as f64 / (at - first) as f64;
+    let is_pause = |bin: &&Bin| ((bin.requests - bin.reads) as f64) < PAUSE * rate;
+    let paused = bins[at..].iter().filter(is_pause).count() as f64 / (bins.len() - at) as f64;
+    let reads = (before.reads >= READS && after.reads >= READS).then(|| (before.read(), after.read()));
+    let fine = reads.is_none_or(|(before, after)| after <= READS_FINE * before);
+    let slow = after.write() >= SLOWER * before.write();
+    // Bursts of writeback are slow one by one, too, and move more than what was before.
+    let span = (at - first) as f64 / (bins.len() - at) as f64;
+    let moved = |side: &Side, span: f64| side.bytes as f64 / span;
+    let collapsed = moved(&after, 1.0) <= LEFT * moved(&before, span);
+    let after_ns = (bins.len() - at) as f64 * timeline.bin_ns as f64;
+    let busy = after.write_ns as f64 >= BUSY * after_ns;
+    let seen = before.writes >= WRITES && after.writes >= WRITES_AFTER && collapsed && busy;
+    (seen && slow && fine && paused >= PAUSED).then(|| Cliff {
+        since_ns: at as f64 * timeline.bin_ns as f64,
+        before_ns: before.write(),
+        after_ns: after.write(),
+        paused,
+        reads,
+        extra_ns: after.write_ns.saturating_sub((before.write() * after.writes as f64) as u64),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnosis::diagnose;
+    use crate::model::environment::Device;
+    use crate::script::Script;
+
+    const MS: u64 = 1_000_000;
+
+    /// Writes of 2 ms for four seconds; then, if `stops`, one each two seconds takes so long, else each takes
+    /// `slow` evenly. Reads take 4 ms, and `reads` from then on.
+    fn found(zoned: &str, slow: u64, stops: bool, reads: u64) -> Option<Finding> {
+        let mut script = Script::new(10);
+        let settings = [("queue/zoned", zoned), ("queue/rotational", "1")];
+        script.environment.devices.push(Device {
+            name: "sda".to_owned(),
+            settings_start: settings.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+            ..Device::default()
+        });
+        let mut at = 0;
+        while at + slow < 10_000 * MS {
+            let is_late = at >= 4000 * MS;
+            let d2c = if is_late { slow } else { 2 * MS };
+            let write = script.write("sda", 65_536).at(at as i64).sector(at / MS * 128);
+            write.by(7, "rsync").direct(0, 0, d2c).add();
+            at += if is_late && stops { slow.max(1900 * MS) } else { d2c.max(10 * MS) };
+        }
+        for index in 0..99_u64 {
+            let d2c = if index >= 40 { reads } else { 4 * MS };
+            let read = script.read("sda", 4096).at((index * 100 * MS) as i64).sector(index * 7919);
+            read.by(8, "cat").direct(0, 0, d2c).add();
+        }
+        diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "write-cliff")
+    }
+
+    #[test]
+    fn a_shingled_disk_is_likely_and_any_other_possible() {
+        let known = found("host-aware", 1800 * MS, true, 5 * MS).unwrap();
+        assert_eq!(known.confidence, Confidence::Likely);
+        assert!(known.sentence.contains("shingled"), "{}", known.sentence);
+        assert_eq!(found("none", 1800 * MS, true, 5 * MS).unwrap().confidence, Confidence::Possible);
+    }
+
+    #[test]
+    fn limits_of_a_cliff() {
+        assert!(found("host-aware", 20 * MS, true, 5 * MS).is_none(), "it hardly writes");
+        let bin = |writes: u64, ns: u64, bytes: u64| Bin {
+            requests: writes,
+            d2c_ns: writes * ns,
+            write_bytes: bytes,
+            ..Bin::default()
+        };
+        let side = |after: Bin| {
+            let mut bins = vec![bin(50, MS, 1000); 8];
+            bins.extend([after, bin(0, 0, 0)].repeat(4));
+            cliff(&Timeline { bin_ns: 500 * MS, bins })
+        };
+        assert!(side(bin(50, 10 * MS, 1000)).is_some());
+        assert!(side(bin(50, 10 * MS - 1, 1000)).is_none(), "not ten times slower");
+        assert!(side(bin(50, 10 * MS, 1001)).is_none(), "as much is moved");
+    }
+
+    #[test]
+    fn slow_reads_or_an_even_limit_are_something_else() {
+        assert_eq!(found("host-aware", 1800 * MS, true, 40 * MS), None);
+        assert_eq!(found("host-aware", 40 * MS, false, 5 * MS), None);
+        assert_eq!(found("host-aware", 2 * MS, false, 4 * MS), None);
+    }
+}
