@@ -55,18 +55,15 @@ enum Whom {
     OwnProcess,
     /// The same, if what it waits for is a lock at all.
     Unclear,
-    /// A child, by its end.
-    Child,
     /// A process that has the same pipe open.
     Pipe(String),
 }
 
 impl Standing {
-    /// Whether a thread of process `pid`, a child of `parent`, can be the one that it waits for.
-    pub fn may_wait_for(&self, pid: u32, parent: Option<u32>) -> bool {
+    /// Whether a thread of process `pid` can be the one that it waits for.
+    pub fn may_wait_for(&self, pid: u32) -> bool {
         match &self.whom {
             Whom::OwnProcess | Whom::Unclear => pid == self.wait.tgid,
-            Whom::Child => parent == Some(self.wait.tgid),
             Whom::Pipe(name) => pid != self.wait.tgid && has_open(pid, name),
         }
     }
@@ -82,7 +79,6 @@ impl Standing {
                 Some(owner) => (owner, Whom::OwnProcess),
                 None => (None, Whom::Unclear),
             },
-            libc::SYS_wait4 | libc::SYS_waitid => (None, Whom::Child),
             libc::SYS_read | libc::SYS_readv | libc::SYS_write | libc::SYS_writev => {
                 let name = descriptor(napper.wait.tgid, napper.arguments[0])?;
                 (None, Whom::Pipe(Some(name).filter(|name| name.starts_with("pipe:"))?))

@@ -133,8 +133,7 @@ impl Decoder {
         let past = &self.chains.past;
         let mut found: Vec<(u32, u64)> = Vec::new();
         for pid in past.processes() {
-            let parent = self.tasks.process(pid).map(|task| task.parent);
-            if one.may_wait_for(pid, parent) {
+            if one.may_wait_for(pid) {
                 found.extend(past.of_process(pid, sleep.start_ns, sleep.end_ns));
             }
         }

@@ -116,7 +116,7 @@ words! {
         Woken = "woken",
         /// It holds the lock, as the lock's own memory says.
         Owner = "owner",
-        /// It is the likely one: its process, child or pipe waits for storage as long.
+        /// It is the likely one: its process or pipe waits for storage as long.
         Likely = "likely",
     }
 }
