@@ -16,6 +16,7 @@ pub mod guests;
 pub mod journals;
 pub mod limits;
 pub mod pairs;
+pub mod programs;
 pub mod quest_db;
 pub mod settings;
 
@@ -28,6 +29,8 @@ pub const ALL: &[&[Lab]] = &[
     caching::LABS,
     journals::LABS,
     pairs::LABS,
+    programs::postgres::LABS,
+    programs::others::LABS,
     controls::LABS,
     guests::behind::LABS,
     guests::inside::LABS,
