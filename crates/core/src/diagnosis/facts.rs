@@ -7,6 +7,7 @@ use crate::analysis::summary::{
     CodePathRow, DeviceSummary, DirectionSummary, ProcessRow, Row, Stage, Summary,
 };
 use crate::analysis::{Direction, Interval};
+use crate::model::environment::is_part_of;
 use crate::model::{Origin, WaitClass};
 
 mod behind;
@@ -302,6 +303,25 @@ impl<'a> Facts<'a> {
         let mounts = self.summary.environment.mounts.iter();
         let number = (device.major, device.minor);
         mounts.filter(|mount| mount.is_on(&device.device, number)).collect()
+    }
+
+    /// The type of the file system on a device, or on what stands on it, where all there are of one.
+    pub fn file_system(&self, device: &str) -> Option<&'a str> {
+        let environment = &self.summary.environment;
+        let holds = |mount: &&crate::model::environment::Mount| {
+            let number = |name: &str| {
+                let known = environment.devices.iter().find(|it| it.name == name);
+                known.map_or((u32::MAX, 0), |it| (it.major, it.minor))
+            };
+            let stands = |it: &crate::model::environment::Device| {
+                it.below.iter().any(|below| is_part_of(device, below))
+                    && mount.is_on(&it.name, (it.major, it.minor))
+            };
+            mount.is_on(device, number(device)) || environment.devices.iter().any(stands)
+        };
+        let mut kinds = environment.mounts.iter().filter(holds).map(|it| it.kind.as_str());
+        let first = kinds.next()?;
+        kinds.all(|it| it == first).then_some(first)
     }
 
     /// The process with most of a device's time, of those that fit.

@@ -7,93 +7,203 @@ use facts::calls::{SYNC_ALL, SYNC_FILE};
 /// The mean wait from which on commits are slow: a commit is a few writes and a flush, single
 /// milliseconds on SSDs and tens on disks; commits that wait for others' data take far longer.
 const SLOW_NS: f64 = 50_000_000.0;
+/// Where btrfs waits until it has space for what a change may need.
+const TICKETS: &[&str] = &["handle_reserve_ticket", "wait_reserve_ticket"];
 
 rule!(
     "journal-commit",
     "waiting for the journal",
-    "A file system's changes go into one running transaction. While it commits, nothing that needs it \
-     can go on: creating, renaming and removing files, updates of inodes, and every fsync. The commit \
-     waits for the blocks that it must write, and, where data is ordered before metadata (ext4 with \
-     data=ordered, for data that was allocated in this transaction), for that data too. The more \
-     others change, the longer a small fsync waits. btrfs commits its trees in the same way.",
+    "A file system's changes go into one running transaction (ext4: jbd2, XFS: its log, btrfs: a \
+     commit of its trees). While it commits, what needs it waits: creating, renaming and removing \
+     files, updates of inodes, and every fsync. The commit waits for the operations that are part \
+     of it, and its own blocks queue at the device behind everybody's data. ext4 in ordered mode \
+     also writes data of files that grew first; since 5.6 (dioread_nolock) only data that was not \
+     allocated as unwritten extents, so that a large writer now delays a commit mostly by the \
+     device's queue and by the size of the transaction. btrfs waits as well for space that a \
+     change has to reserve.",
     "Short commits: then the number of syncs is the cause (fsync-heavy).",
     needs: [Waits],
     symptoms: ["noisy-neighbour"],
 );
 
+const OF_JOURNAL: [WaitClass; 2] = [WaitClass::JournalCommit, WaitClass::JournalSpace];
+
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
-    let of_journal = [WaitClass::JournalCommit, WaitClass::JournalSpace];
     let is_sync = |call| facts.is_call(call, SYNC_FILE) || facts.is_call(call, SYNC_ALL);
-    let all = facts.waits(|group| of_journal.contains(&group.class));
-    let others = facts.waits(|group| of_journal.contains(&group.class) && !is_sync(group.syscall));
+    let all = facts.waits(|group| OF_JOURNAL.contains(&group.class));
+    let others = facts.waits(|group| OF_JOURNAL.contains(&group.class) && !is_sync(group.syscall));
     let slow = all.mean_ns() >= SLOW_NS;
     let held = others.time_ns * 2 >= all.time_ns;
     if all.time_ns == 0 || !(slow || held) {
         return Ok(Verdict::Clear);
     }
     let subject = Subject { file: None, ..all.subject() };
-    let kind = kind_on(facts, subject.device.as_deref());
+    let kind = FileSystem::of(facts, subject.device.as_deref());
+    let (tickets_ns, _) = facts.waits_in(TICKETS);
+    let for_what = match kind {
+        Some(FileSystem::Btrfs) if tickets_ns * 2 >= all.time_ns => "btrfs to reserve space",
+        Some(FileSystem::Btrfs) => "the transaction of btrfs",
+        Some(FileSystem::Xfs) => "the log of XFS",
+        _ => "the file system's journal",
+    };
     let sentence = format!(
-        "{} waits for the file system's journal{}: {} for each wait, up to {}",
+        "{} waits for {for_what}{}: {} for each wait, up to {}",
         words::who(&subject),
         words::on(&subject),
         words::time(all.mean_ns()),
         words::time(all.longest_ns() as f64),
     );
+    let outside = others.time_ns as f64 / all.time_ns as f64 * 100.0;
     Ok(Finding::of_blocked(facts, all.time_ns, sentence)
         .about(subject)
         .shown("waits for the journal", all.time_ns as f64, "ns", "iowhy waits")
-        .shown("of them outside fsync", others.time_ns as f64 / all.time_ns as f64 * 100.0, "%", "iowhy waits")
+        .shown("of them outside fsync", outside, "%", "iowhy waits")
         .shown("longest", all.longest_ns() as f64, "ns", "iowhy waits")
         .fix(fix(kind))
         .check(check(kind))
         .into())
 }
 
-/// The type of the file system on a device; empty where it is not known.
-fn kind_on<'a>(facts: &Facts<'a>, device: Option<&str>) -> &'a str {
-    let device = facts.devices().iter().find(|it| Some(it.device.as_str()) == device);
-    let mounts = device.map(|it| facts.mounts(it)).unwrap_or_default();
-    mounts.first().map_or("", |mount| mount.kind.as_str())
+/// File systems whose journals differ.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum FileSystem {
+    Ext4,
+    Xfs,
+    Btrfs,
 }
 
-fn fix(kind: &str) -> &'static str {
-    match kind {
-        "btrfs" => {
-            "give it free space (`btrfs filesystem usage`), remove snapshots that nobody needs, switch \
-             quotas off where nobody reads them (`btrfs quota disable MOUNTPOINT`); keep databases on \
-             another file system"
+/// Functions that wait for a journal, by file system.
+const FUNCTIONS: &[(FileSystem, &[&str])] = &[
+    (
+        FileSystem::Btrfs,
+        &[
+            "btrfs_*",
+            "handle_reserve_ticket",
+            "wait_reserve_ticket",
+            "wait_current_trans*",
+            "start_transaction",
+            "wait_for_commit",
+            "wait_log_commit",
+        ],
+    ),
+    (FileSystem::Xfs, &["xfs_*", "xlog_*"]),
+    (FileSystem::Ext4, &["jbd2_*", "ext4_*", "start_this_handle", "do_get_write_access"]),
+];
+
+impl FileSystem {
+    /// The one that most of the waits for a journal are in, by their stacks; else the one that the
+    /// device holds.
+    pub(super) fn of(facts: &Facts<'_>, device: Option<&str>) -> Option<FileSystem> {
+        let time = |functions: &[&str]| {
+            let fits = |functions: &[&str], stack: &[String]| facts::has_function(stack, functions);
+            facts
+                .waits_with(|it| OF_JOURNAL.contains(&it.class) && fits(functions, &it.functions))
+                .0
+        };
+        let most = FUNCTIONS.iter().map(|(kind, functions)| (time(functions), *kind));
+        let most = most.max_by_key(|it| it.0).filter(|it| it.0 > 0);
+        most.map(|it| it.1).or_else(|| FileSystem::named(facts.file_system(device?)?))
+    }
+
+    fn named(name: &str) -> Option<FileSystem> {
+        match name {
+            "ext4" | "ext3" => Some(FileSystem::Ext4),
+            "xfs" => Some(FileSystem::Xfs),
+            "btrfs" => Some(FileSystem::Btrfs),
+            _ => None,
         }
+    }
+}
+
+const MOVE: &str = "find who writes most (`iowhy blame`) and move it, or what syncs, to another file \
+                    system; let less be written at once: smaller vm.dirty_background_bytes, for \
+                    the whole machine";
+
+fn fix(kind: Option<FileSystem>) -> String {
+    let own = match kind {
+        Some(FileSystem::Btrfs) => {
+            "free space (`btrfs filesystem usage`), quotas off where nobody needs them (`btrfs quota \
+             disable`), fewer snapshots; "
+        }
+        _ => "",
+    };
+    let other = match kind {
+        None => "; btrfs: free space, quotas off, fewer snapshots",
+        _ => "",
+    };
+    format!("{own}{MOVE}{other}")
+}
+
+fn check(kind: Option<FileSystem>) -> String {
+    let own = match kind {
+        Some(FileSystem::Btrfs) => {
+            "; `cat /sys/fs/btrfs/*/commit_stats` shows how long commits take (where the kernel has \
+             it), `btrfs filesystem usage` whether space is short"
+        }
+        Some(FileSystem::Xfs) => "",
         _ => {
-            "find who writes most (`iowhy blame`) and move it, or what must be durable, to another file \
-             system; let commits have less to write (smaller vm.dirty_background_bytes, for the whole \
-             machine)"
+            "; ext4: `cat /proc/fs/jbd2/*/info` shows what a commit takes on average since the \
+             mount, and how much of it is others' data (flushing data)"
         }
-    }
-}
-
-fn check(kind: &str) -> &'static str {
-    match kind {
-        "ext4" | "ext3" => {
-            "pause the largest writer: if the waits stay as long, it is not its data; `cat \
-             /proc/fs/jbd2/*/info` shows what a commit takes on average since the mount, and how much \
-             of it is others' data (flushing data)"
-        }
-        _ => "pause the largest writer: if the waits stay as long, it is not its data",
-    }
+    };
+    format!("pause the largest writer: if the waits stay as long, it is not its data{own}")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::diagnosis::{Finding, diagnose};
+    use crate::model::environment::Mount;
+    use crate::model::{Stack, WaitClass};
+    use crate::script::Script;
+
+    const MS: u64 = 1_000_000;
+
+    /// Waits of 200 ms on sda outside of fsync, with these functions, on a mount of that kind.
+    fn found(frames: &[&str], kind: &str) -> Finding {
+        let mut script = Script::new(10);
+        script.environment.mounts.push(Mount {
+            major: 8,
+            path: "/data".to_owned(),
+            kind: kind.to_owned(),
+            source: "/dev/sda".to_owned(),
+            ..Mount::default()
+        });
+        script.write("sda", 4096).by(7, "app").direct(0, 0, MS).add();
+        for _ in 0..30 {
+            script.wait((7, "app"), WaitClass::JournalSpace, 200 * MS, 0, 0);
+            let wait = script.batch.waits.last_mut().unwrap();
+            wait.device = Some(script.names.intern("sda"));
+            if !frames.is_empty() {
+                let frames = frames.iter().map(|it| script.names.intern(it)).collect();
+                let stack =
+                    Stack { stack_id: 1, user: false, frames, complete: true, reason: None };
+                script.batch.stacks.push(stack);
+                wait.stack_id = Some(1);
+            }
+        }
+        let found = diagnose(&script.summary()).findings;
+        found.into_iter().find(|it| it.cause == "journal-commit").unwrap()
+    }
 
     #[test]
-    fn advice_is_of_the_file_system() {
-        for kind in ["ext4", "xfs", "btrfs", ""] {
-            assert!(!fix(kind).contains("fast_commit") && !fix(kind).contains("tune2fs"), "{kind}");
+    fn advice_is_the_file_system_s() {
+        let ext4 = found(&["start_this_handle", "ext4_create"], "ext4");
+        let btrfs = found(&["handle_reserve_ticket", "btrfs_create_common"], "ext4");
+        assert!(btrfs.fix.starts_with("free space") && !btrfs.check.contains("jbd2"));
+        assert!(btrfs.sentence.contains("btrfs to reserve space"), "{btrfs:?}");
+        assert!(!ext4.fix.contains("btrfs") && ext4.check.contains("jbd2"), "{ext4:?}");
+        // Without stacks the mount tells.
+        let xfs = found(&[], "xfs");
+        assert!(xfs.sentence.contains("the log of XFS") && !xfs.check.contains("jbd2"));
+        assert!(found(&[], "btrfs").fix.starts_with("free space"));
+        assert!(found(&[], "zonefs").fix.contains("; btrfs: "));
+    }
+
+    #[test]
+    fn no_advice_risks_data() {
+        for kind in ["ext4", "xfs", "btrfs", "zonefs"] {
+            assert!(!found(&[], kind).fix.contains("fast_commit"));
         }
-        assert!(fix("btrfs").contains("quotas") && !fix("ext4").contains("quotas"));
-        assert!(check("ext4").contains("jbd2") && !check("xfs").contains("jbd2"));
     }
 }

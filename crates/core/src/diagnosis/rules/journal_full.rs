@@ -1,21 +1,21 @@
 //! The journal is full, so that everybody waits for a checkpoint.
 
+use super::journal_commit::FileSystem;
 use super::*;
 
-/// Functions that wait for room in the journal or log.
-const SPACE: &[&str] = &[
-    "__jbd2_log_wait_for_space",
-    "jbd2_log_do_checkpoint",
-    "xlog_grant_head_wait",
-    "xlog_grant_head_check",
-];
+/// Functions that wait for room in ext4's journal: they say so themselves.
+const JOURNAL: &[&str] = &["__jbd2_log_wait_for_space", "jbd2_log_do_checkpoint"];
+/// Those that wait for room in XFS's log.
+const LOG: &[&str] = &["xlog_grant_head_wait", "xlog_grant_head_check"];
 
 rule!(
     "journal-full",
     "a full journal",
     "A journal is a ring. Before its oldest part can be used again, what it describes must be written \
      to its place (a checkpoint). When changes arrive faster than that, or the journal is small, \
-     everything that changes the file system stops until the checkpoint is done.",
+     everything that changes the file system stops until the checkpoint is done. In XFS the same \
+     wait comes from a log of any size whose oldest change cannot be written, for example behind a \
+     buffer that somebody holds.",
     "Waits for a commit with room in the journal (journal-commit).",
     needs: [Waits],
     symptoms: ["journal-commit"],
@@ -23,7 +23,9 @@ rule!(
 
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
-    let (time_ns, waits) = facts.waits_in(SPACE);
+    let ((journal_ns, of_journal), (log_ns, of_log)) =
+        (facts.waits_in(JOURNAL), facts.waits_in(LOG));
+    let (time_ns, waits) = (journal_ns + log_ns, of_journal + of_log);
     if time_ns == 0 {
         return Ok(Verdict::Clear);
     }
@@ -34,12 +36,65 @@ fn judge(facts: &Facts<'_>) -> Judged {
         words::on(&subject),
         words::who(&subject),
     );
+    let is_seen = journal_ns >= log_ns;
+    let kind = if is_seen { FileSystem::Ext4 } else { FileSystem::Xfs };
     Ok(Finding::of_blocked(facts, time_ns, sentence)
         .about(subject)
-        .sure(Confidence::Certain)
+        .sure(if is_seen { Confidence::Certain } else { Confidence::Likely })
         .shown("waits for room in the journal", time_ns as f64, "ns", "iowhy waits")
         .shown("how often", waits as f64 / facts.seconds(), "1/s", "iowhy waits")
-        .fix("a larger journal: ext4, unmounted and after `e2fsck -f DEVICE`: `tune2fs -O ^has_journal DEVICE`, then `tune2fs -J size=1024 DEVICE`; XFS only where it is made anew (mkfs.xfs -l size=, which erases it); or a journal on another device; fewer files made, renamed and removed at once")
-        .check("`dumpe2fs -h DEVICE` (XFS: log in `xfs_info MOUNTPOINT`): a journal of a gigabyte or more is seldom the limit")
+        .fix(fix(kind))
+        .check(check(kind))
         .into())
+}
+
+fn fix(kind: FileSystem) -> &'static str {
+    match kind {
+        FileSystem::Xfs => {
+            "fewer files made, renamed and removed at once; a larger log only where the file system \
+             is made anew (mkfs.xfs -l size=, which erases it: back up first), or on another device"
+        }
+        _ => {
+            "fewer files made, renamed and removed at once; a larger journal: back up first, then, \
+             unmounted, `e2fsck -f DEVICE`, `tune2fs -O ^has_journal DEVICE`, \
+             `tune2fs -J size=1024 DEVICE`; or a journal on another device"
+        }
+    }
+}
+
+fn check(kind: FileSystem) -> &'static str {
+    match kind {
+        FileSystem::Xfs => {
+            "log in `xfs_info MOUNTPOINT`: one of a gigabyte or more is seldom too small; then look \
+             for what holds its oldest change (`iowhy stacks` of xfsaild)"
+        }
+        _ => "`dumpe2fs -h DEVICE`: a journal of a gigabyte or more is seldom the limit",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::diagnosis::{Confidence, Finding, diagnose};
+    use crate::model::{Stack, WaitClass};
+    use crate::script::Script;
+
+    fn found(function: &str) -> Option<Finding> {
+        let mut script = Script::new(10);
+        script.wait((7, "rm"), WaitClass::JournalSpace, 5_000_000_000, 0, 0);
+        let frames = vec![script.names.intern(function)];
+        let stack = Stack { stack_id: 1, user: false, frames, complete: true, reason: None };
+        script.batch.stacks.push(stack);
+        script.batch.waits[0].stack_id = Some(1);
+        let found = diagnose(&script.summary()).findings;
+        found.into_iter().find(|it| it.cause == "journal-full")
+    }
+
+    #[test]
+    fn a_log_that_cannot_move_may_be_large() {
+        let ext4 = found("__jbd2_log_wait_for_space").unwrap();
+        assert!(ext4.confidence == Confidence::Certain && ext4.fix.contains("back up first"));
+        let xfs = found("xlog_grant_head_wait").unwrap();
+        assert!(xfs.confidence == Confidence::Likely && !xfs.fix.contains("tune2fs"), "{xfs:?}");
+        assert_eq!(found("jbd2_log_wait_commit"), None);
+    }
 }
