@@ -123,6 +123,11 @@ pub fn of(process: Option<&str>, file: Option<&str>) -> Option<&'static Program>
     })
 }
 
+/// Whether a process writes messages for others: all that it writes is a log.
+pub fn is_logger(process: &str) -> bool {
+    logs::ALL.iter().any(|it| it.runs_as(process))
+}
+
 /// What a file is for: by its program, or by its path alone where that is unmistakable.
 pub fn role_of(process: Option<&str>, path: &str) -> Option<Role> {
     let own = process.and_then(|name| all().find(|it| it.runs_as(name))?.role(path));

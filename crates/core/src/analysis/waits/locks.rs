@@ -1,5 +1,5 @@
-//! Functions of programs that wait for a lock, and of those that wait for work: by them a thread that
-//! waits for its turn is distinguished from an idle one.
+//! Functions of programs that wait for a lock, or for work: by them a thread that waits for its turn
+//! is distinguished from one that is idle.
 //!
 //! What does not belong here: functions of the kernel (see [`super::class`]).
 
@@ -20,37 +20,49 @@ const OF_LOCKS: &[&str] = &[
     "raw_rwlock::RawRwLock::lock_",
 ];
 
-/// Parts of names of functions in which a thread waits for work. Sources: Go's scheduler (a parked M
-/// has no goroutine to run), java.util.concurrent's pools and queues, HotSpot's own threads, tokio.
+/// Whether the functions of a stack say that the thread waits for a lock.
+pub fn is_lock<'a>(frames: impl IntoIterator<Item = &'a str>) -> bool {
+    frames.into_iter().any(|frame| OF_LOCKS.iter().any(|part| frame.contains(part)))
+}
+
+/// Parts of names of functions in which a thread waits for work. Sources: Go's runtime, whose locks
+/// for programs never put a thread to sleep, java.util.concurrent's, HotSpot's, tokio's, Rust's
+/// standard library's, libuv's and glib's own code.
 const OF_IDLE: &[&str] = &[
     "runtime.stopm",
     "runtime.mPark",
     "runtime.notesleep",
     "runtime.notetsleep",
     "runtime.findRunnable",
+    "runtime.findrunnable",
+    "runtime.stoplockedm",
+    "runtime.sysmon",
     "ThreadPoolExecutor.getTask",
-    "LinkedBlockingQueue.take",
-    "LinkedBlockingQueue.poll",
-    "ArrayBlockingQueue.take",
-    "SynchronousQueue",
+    "BlockingQueue.take",
+    "BlockingQueue.poll",
+    "BlockingDeque.take",
     "DelayedWorkQueue.take",
+    "SynchronousQueue",
     "ForkJoinPool.awaitWork",
     "ForkJoinPool.runWorker",
     "Object.wait",
+    "Unsafe_Park",
+    "Parker::park",
     "ObjectMonitor::wait",
     "Monitor::wait",
-    "tokio::runtime::park",
-    "multi_thread::worker",
+    "WorkerThread::run",
+    "GangWorker::loop",
+    "tokio::runtime::",
+    "std::thread::park",
+    "uv_cond_wait",
+    "g_async_queue_pop",
 ];
 
-/// Whether the functions of a stack say that the thread waits for work.
-pub fn is_idle<'a>(frames: impl IntoIterator<Item = &'a str>) -> bool {
-    frames.into_iter().any(|frame| OF_IDLE.iter().any(|part| frame.contains(part)))
-}
-
-/// Whether the functions of a stack say that the thread waits for a lock.
-pub fn is_lock<'a>(frames: impl IntoIterator<Item = &'a str>) -> bool {
-    frames.into_iter().any(|frame| OF_LOCKS.iter().any(|part| frame.contains(part)))
+/// Whether the functions of a stack say that the thread waits for work. Who parks itself within a
+/// lock waits for the lock.
+pub fn is_idle(frames: &[String]) -> bool {
+    let is_part = |frame: &String| OF_IDLE.iter().any(|part| frame.contains(part));
+    frames.iter().any(is_part) && !is_lock(frames.iter().map(String::as_str))
 }
 
 #[cfg(test)]
@@ -62,8 +74,19 @@ mod tests {
         assert!(is_lock(["os::PlatformEvent::park()", "ObjectMonitor::enter(JavaThread*)"]));
         assert!(!is_lock(["os::PlatformEvent::park()", "Monitor::wait(long)"]));
         assert!(!is_lock(["runtime.futex", "runtime.stopm"]));
-        assert!(is_idle(["runtime.futex", "runtime.stopm"]));
-        assert!(is_idle(["os::PlatformEvent::park()", "Monitor::wait(long)"]));
-        assert!(!is_idle(["__lll_lock_wait", "pthread_mutex_lock"]));
+    }
+
+    #[test]
+    fn parked_threads_are_idle() {
+        let frames = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
+        for idle in [
+            &["runtime.futex", "runtime.futexsleep", "runtime.notesleep", "runtime.stopm"][..],
+            &["Parker::park(bool, long)", "Unsafe_Park", "LinkedBlockingQueue.take"],
+            &["Parker::park(bool, long)", "Unsafe_Park"],
+        ] {
+            assert!(is_idle(&frames(idle)), "{idle:?}");
+        }
+        let locked = ["Parker::park(bool, long)", "Unsafe_Park", "ReentrantLock.lock()"];
+        assert!(!is_idle(&frames(&locked)) && !is_idle(&frames(&["0x7f07224a3f16"])));
     }
 }

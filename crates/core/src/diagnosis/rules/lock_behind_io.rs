@@ -2,113 +2,158 @@
 
 use super::*;
 use crate::analysis::summary::{ChainRow, Step};
-use crate::model::KnownBy;
 use crate::analysis::waits::locks::{is_idle, is_lock};
+use crate::diagnosis::programs::{self, Topic};
+use crate::model::KnownBy;
 use facts::calls::FUTEX;
 
 /// Threads that must stand behind one: with one or two it may be a worker that reads for another.
 const THREADS: u64 = 3;
-/// Threads that may be what others wait for where no stack shows a lock: more are a pool.
+/// Threads that may hold it where only wake-ups tell: members of a pool wake each other all the time.
 const HOLDERS: u64 = 2;
-/// The share of their own time that threads must wait behind the other where no stack shows a lock: who
-/// waits for work now and then is idle. Chosen.
-const MOSTLY: f64 = 0.5;
+/// How often each of them must have slept, for each wait of the holder, where only wake-ups tell:
+/// whoever wants a lock sleeps once for each time that it is held; of idle workers one is woken at a
+/// time. Chosen.
+const EACH: f64 = 0.5;
 
 rule!(
     "lock-behind-io",
     "a lock whose holder waits for the disk",
     "A thread writes or syncs while it holds a lock of its program. For as long as the disk takes, every \
      thread that wants the lock stands still, and none of them does any I/O: the disk shows one writer, \
-     the program shows forty threads in futex(2).",
+     the program shows forty threads in futex(2). The lock may go round, so that each of them is the \
+     holder for a while.",
     "A holder that computes or waits for the network; or threads that wait for work, not for a lock.",
     needs: [Waits, Chains],
     symptoms: ["fsync-heavy", "journal-commit", "serial-reads", "flush-cost", "dirty-throttle"],
 );
 
+/// Chains of one process that end at what one sort of holder waits for.
+struct Convoy<'a> {
+    most: &'a ChainRow,
+    sleepers: &'a Step,
+    holder: &'a Step,
+    sure: Confidence,
+    time_ns: u64,
+}
+
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
     let Some(chains) = &facts.summary().chains else { return Ok(Verdict::Clear) };
-    let (seen, likely): (Vec<&ChainRow>, Vec<&ChainRow>) =
-        chains.rows.iter().filter(|row| may_be_lock(facts, row)).partition(|row| is_seen(row));
-    let sure = if seen.is_empty() { Confidence::Likely } else { Confidence::Certain };
-    let rows = if seen.is_empty() { mostly_waiting(facts, likely) } else { seen };
-    let Some(most) = rows.first() else { return Ok(Verdict::Clear) };
-    let (Some(first), Some(holder)) = (most.steps.first(), most.steps.last()) else {
+    let known = chains.rows.iter().filter_map(|row| Some((row, sureness(facts, row)?)));
+    let known: Vec<(&ChainRow, Confidence)> = known.collect();
+    let rank = |it: &&(&ChainRow, Confidence)| (it.1, it.0.time_ns);
+    let Some((most, sure)) = known.iter().max_by_key(rank).copied() else {
         return Ok(Verdict::Clear);
     };
-    let time_ns: u64 = rows.iter().map(|row| row.time_ns).sum();
-    let all_ns = facts.blocked_ns() + chains.time_ns;
-    let impact = time_ns as f64 / all_ns.max(1) as f64;
-    let threads = time_ns as f64 / facts.duration_ns().max(1) as f64;
-    let file = most.files.first().map(|(file, _)| file.clone());
-    let (who, holder) = (words::process(&first.process, Some(first.pid), None), named(holder));
-    let (what, file_of) =
-        (what(most.class), file.as_ref().map(|file| format!(" of {file}")).unwrap_or_default());
-    let threads_of = format!("{} threads of {who}", first.threads);
-    let sentence = match sure {
-        Confidence::Certain => {
-            format!("{threads_of} wait for a lock behind thread {holder}, which waits for {what}{file_of}")
-        }
-        _ => format!("{threads_of} sleep until thread {holder} wakes them, which waits for {what}{file_of}"),
+    let (Some(sleepers), Some(holder)) = (most.steps.first(), most.steps.last()) else {
+        return Ok(Verdict::Clear);
     };
+    let same = |it: &&(&ChainRow, Confidence)| {
+        it.1 == sure && it.0.steps.first().is_some_and(|it| it.pid == sleepers.pid)
+    };
+    let time_ns = known.iter().filter(same).map(|it| it.0.time_ns).sum();
+    let convoy = Convoy { most, sleepers, holder, sure, time_ns };
+    Ok(finding(facts, &convoy, chains.time_ns).into())
+}
+
+/// How sure it is that the first threads of a chain wait for a lock; `None` where they do not, or are
+/// too few.
+fn sureness(facts: &Facts<'_>, row: &ChainRow) -> Option<Confidence> {
+    let (first, holder) = (row.steps.first()?, row.steps.get(1)?);
+    let is_futex = facts.is_call(first.syscall, FUTEX);
+    let is_crowd = first.pid == holder.pid && first.threads >= THREADS;
+    if !is_futex || !is_crowd || is_idle(&first.user_stack) || super::gc_log_stall::is_jvm(row) {
+        return None;
+    }
+    let by_owner = holder.known_by == Some(KnownBy::Owner.word());
+    if by_owner || is_lock(first.user_stack.iter().map(String::as_str)) {
+        return Some(Confidence::Certain);
+    }
+    // A pool whose members wake each other looks the same.
+    if holder.threads > HOLDERS {
+        return None;
+    }
+    let last = row.steps.last()?;
+    let held = facts.waits(|it| it.pid == last.pid && it.class.word() == row.class).waits;
+    let sleeps = row.sleeps as f64 / first.threads.max(1) as f64;
+    match sleeps >= EACH * held.max(1) as f64 {
+        true => Some(Confidence::Likely),
+        false => Some(Confidence::Possible),
+    }
+}
+
+fn finding(facts: &Facts<'_>, convoy: &Convoy<'_>, chained_ns: u64) -> Finding {
+    let Convoy { most, sleepers, sure, time_ns, .. } = convoy;
+    let all_ns = facts.blocked_ns() + chained_ns;
+    let impact = *time_ns as f64 / all_ns.max(1) as f64;
+    // How many threads wait at once is not how long each of them does.
+    let each_ns = *time_ns as f64 / sleepers.threads.max(1) as f64;
+    let part = each_ns / facts.duration_ns().max(1) as f64;
     let subject = Subject {
         device: most.device.clone(),
-        process: Some(first.process.clone()),
-        pid: Some(first.pid),
-        container: facts.waits(|group| group.pid == first.pid).subject().container,
-        file,
+        process: Some(sleepers.process.clone()),
+        pid: Some(sleepers.pid),
+        container: facts.waits(|group| group.pid == sleepers.pid).subject().container,
+        file: most.files.first().map(|(file, _)| file.clone()),
     };
     let flags = words::flags(&subject);
-    Ok(Finding::of_share(ImpactOf::BlockedTime, impact, threads, sentence)
+    let chains = format!("iowhy chains{flags}");
+    let own = programs::of(subject.process.as_deref(), None).and_then(|it| it.advice(Topic::Sync));
+    let sentence = sentence(convoy, subject.file.as_deref());
+    Finding::of_share(ImpactOf::BlockedTime, impact, part, sentence)
         .about(subject)
-        .sure(sure)
-        .shown("threads behind it", first.threads as f64, "threads", format!("iowhy chains{flags}"))
-        .shown("their time while its holder waited for storage", time_ns as f64, "ns", format!("iowhy chains{flags}"))
-        .shown("longest of these times", most.longest_ns as f64, "ns", format!("iowhy chains{flags}"))
-        .fix(
-            "where a lock is held meanwhile: copy what is to be written, release the lock, and write \
-             then; or put that file on a faster device. What must be durable before the others go on \
-             keeps its sync",
-        )
+        .sure(*sure)
+        .shown("threads behind the holder", sleepers.threads as f64, "threads", &*chains)
+        .shown("their time while it waited for storage", *time_ns as f64, "ns", &*chains)
+        .shown("of each thread's time", part * 100.0, "%", &*chains)
+        .shown("longest of these times", most.longest_ns as f64, "ns", &*chains)
+        .fix(fix(*sure, own))
         .check(
-            "`iowhy chains` shows both stacks: where the others wait for work and not for a lock, they \
-             are idle",
+            "`iowhy chains` shows the stacks of both: without a lock around the holder's write, and in \
+             the stacks of the others, they wait for something else, or for work",
         )
-        .into())
 }
 
-/// Whether a chain may be of a lock: threads that sleep in futex(2) for a thread of their own process and,
-/// as far as stacks tell, do not wait for work.
-fn may_be_lock(facts: &Facts<'_>, row: &ChainRow) -> bool {
-    let (Some(first), Some(holder)) = (row.steps.first(), row.steps.get(1)) else { return false };
-    let waits = facts.is_call(first.syscall, FUTEX) && first.pid == holder.pid;
-    waits && first.threads >= THREADS && !is_idle(first.user_stack.iter().map(String::as_str))
+fn fix(sure: Confidence, own: Option<&str>) -> String {
+    let general = "do not write or sync while the lock is held: copy what is to be written first, write \
+                   a snapshot of it, and take the lock again only to publish it; or put that file on \
+                   another device";
+    match (sure, own) {
+        (_, Some(own)) => own.to_owned(),
+        (Confidence::Certain, None) => general.to_owned(),
+        _ => format!("find out what they wait for (`iowhy chains`); if it is a lock: {general}"),
+    }
 }
 
-/// Whether the lock itself was seen: its memory names the owner, or the waiters' stack waits for a lock.
-fn is_seen(row: &ChainRow) -> bool {
-    let owned = row.steps.get(1).is_some_and(|it| it.known_by == Some(KnownBy::Owner.word()));
-    let stack = row.steps.first().map_or(&[][..], |it| &it.user_stack);
-    owned || is_lock(stack.iter().map(String::as_str))
+fn sentence(convoy: &Convoy<'_>, file: Option<&str>) -> String {
+    let Convoy { most, sleepers, holder, sure, .. } = convoy;
+    let of = file.map(|file| format!(" of {file}")).unwrap_or_default();
+    let for_what = format!("{}{of}", what(most.class));
+    let (count, process) = (sleepers.threads, &sleepers.process);
+    let who = words::process(process, Some(sleepers.pid), None);
+    match sure {
+        Confidence::Certain if holder.threads > HOLDERS => format!(
+            "{count} threads of {who} take turns at a lock, and whoever holds it waits for {for_what}"
+        ),
+        Confidence::Certain => format!(
+            "{count} threads of {who} wait for a lock that thread {} holds, which waits for {for_what}",
+            named(holder),
+        ),
+        _ => format!(
+            "{count} threads of {who} sleep until thread {} wakes them, which waits for {for_what} \
+             meanwhile; their stacks do not show a lock: idle workers look the same",
+            named(holder),
+        ),
+    }
 }
 
-/// Of chains without a stack that shows a lock, those whose threads do little else than wait for one or two
-/// others; together, since one lock may end in several ways.
-fn mostly_waiting<'a>(facts: &Facts<'_>, rows: Vec<&'a ChainRow>) -> Vec<&'a ChainRow> {
-    let few = |row: &&ChainRow| row.steps.get(1).is_some_and(|it| it.threads <= HOLDERS);
-    let rows: Vec<&ChainRow> = rows.into_iter().filter(few).collect();
-    let time: u64 = rows.iter().map(|row| row.time_ns).fold(0, u64::saturating_add);
-    let threads = rows.iter().filter_map(|row| row.steps.first()).map(|it| it.threads).max();
-    let all = facts.duration_ns() as f64 * threads.unwrap_or(0) as f64;
-    if time as f64 >= MOSTLY * all { rows } else { Vec::new() }
-}
-
-fn named(step: &Step) -> String {
+pub(super) fn named(step: &Step) -> String {
     let name = if step.thread.is_empty() { "of no name" } else { &step.thread };
     step.tid.map_or_else(|| name.to_owned(), |tid| format!("{name} ({tid})"))
 }
 
-fn what(class: &str) -> &'static str {
+pub(super) fn what(class: &str) -> &'static str {
     match class {
         "device" | "queue" => "requests",
         "journal_commit" | "journal_space" => "the journal after a write",
@@ -116,5 +161,127 @@ fn what(class: &str) -> &'static str {
         "page_read" | "page_fault" => "pages",
         "cgroup_throttle" => "its cgroup's I/O limit",
         _ => "writes",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::diagnosis::{Confidence, Diagnosis, Finding, Severity, diagnose};
+    use crate::model::{KnownBy, Stack, WaitClass};
+    use crate::script::Script;
+
+    const MS: u64 = 1_000_000;
+    const FUTEX: u32 = 202;
+    const FDATASYNC: u32 = 75;
+
+    /// `threads` sleep `sleeps` times each behind a holder that syncs `syncs` times, 90 ms each; of
+    /// each sleep so much is while it does.
+    struct Scene<'a> {
+        threads: u32,
+        sleeps: u32,
+        syncs: u32,
+        ns: u64,
+        stack: &'a [&'a str],
+        known_by: KnownBy,
+        holders: u32,
+    }
+
+    const SCENE: Scene<'_> = Scene {
+        threads: 20,
+        sleeps: 100,
+        syncs: 100,
+        ns: 80 * MS,
+        stack: &[],
+        known_by: KnownBy::Woken,
+        holders: 1,
+    };
+
+    fn judged(scene: &Scene<'_>) -> Diagnosis {
+        let mut script = Script::new(10);
+        let frames: Vec<_> = scene.stack.iter().map(|it| script.names.intern(it)).collect();
+        let stack = Stack { stack_id: 9, user: true, frames, complete: true, reason: None };
+        script.batch.stacks.push(stack);
+        for sync in 0..scene.syncs {
+            script.wait((1, "db"), WaitClass::Fsync, 90 * MS, 90 * MS, 0);
+            let names = ["sda", "/data/snap"].map(|it| script.names.intern(it));
+            let wait = script.batch.waits.last_mut().unwrap();
+            (wait.device, wait.file) = (Some(names[0]), Some(names[1]));
+            (wait.syscall, wait.tid) = (Some(FDATASYNC), 900 + sync % scene.holders);
+        }
+        for thread in 0..scene.threads {
+            for sleep in 0..scene.sleeps {
+                let holder = 900 + sleep % scene.holders;
+                script.chain(&[(100 + thread, "worker"), (holder, "writer")], scene.ns, scene.ns);
+            }
+        }
+        for row in &mut script.batch.wait_chains {
+            if row.hop == 0 {
+                row.syscall = Some(FUTEX);
+                row.user_stack_id = (!scene.stack.is_empty()).then_some(9);
+            } else {
+                row.known_by = Some(scene.known_by);
+            }
+        }
+        diagnose(&script.summary())
+    }
+
+    fn found(scene: &Scene<'_>) -> Option<Finding> {
+        judged(scene).findings.into_iter().find(|it| it.cause == "lock-behind-io")
+    }
+
+    const MONITOR: &[&str] = &["os::PlatformEvent::park()", "ObjectMonitor::enter(JavaThread*)"];
+
+    #[test]
+    fn a_lock_that_was_seen_is_certain() {
+        for scene in [Scene { stack: MONITOR, ..SCENE }, Scene { known_by: KnownBy::Owner, ..SCENE }] {
+            let judged = judged(&scene);
+            let found = &judged.findings[0];
+            assert_eq!(found.cause, "lock-behind-io", "{judged:#?}");
+            assert!(found.confidence == Confidence::Certain && found.severity == Severity::Critical);
+            assert!(found.symptoms.contains(&"fsync-heavy") || judged.findings.len() == 1);
+        }
+    }
+
+    #[test]
+    fn idle_threads_are_not_counted() {
+        for stack in [
+            &["runtime.futex", "runtime.futexsleep", "runtime.notesleep", "runtime.stopm"][..],
+            &["Parker::park(bool, long)", "Unsafe_Park"],
+            &["LinkedBlockingQueue.take", "ThreadPoolExecutor.getTask"],
+        ] {
+            assert_eq!(found(&Scene { stack, ..SCENE }), None, "{stack:?}");
+        }
+    }
+
+    #[test]
+    fn what_no_stack_shows_hides_nothing() {
+        let likely = judged(&SCENE);
+        let lock = likely.findings.iter().find(|it| it.cause == "lock-behind-io").unwrap();
+        assert!(lock.confidence == Confidence::Likely && lock.symptoms.is_empty(), "{lock:?}");
+        assert!(lock.sentence.contains("idle workers look the same"));
+        // Workers of whom one is woken now and then.
+        let idle = found(&Scene { sleeps: 49, ns: 160 * MS, ..SCENE }).unwrap();
+        assert_eq!(idle.confidence, Confidence::Possible);
+        let each = found(&Scene { sleeps: 50, ns: 160 * MS, ..SCENE }).unwrap();
+        assert_eq!(each.confidence, Confidence::Likely);
+    }
+
+    #[test]
+    fn a_lock_that_goes_round_is_one_too() {
+        let round = found(&Scene { stack: MONITOR, holders: 12, threads: 12, ..SCENE }).unwrap();
+        assert!(round.sentence.contains("take turns at a lock"), "{round:?}");
+        assert_eq!(round.severity, Severity::Critical);
+        // A pool whose members only wake each other.
+        assert_eq!(found(&Scene { holders: 12, threads: 12, ..SCENE }), None);
+    }
+
+    #[test]
+    fn many_threads_that_hardly_wait_are_information() {
+        // Seven threads, 1.1 s in all: a flusher that writes outside of the lock.
+        let scene = Scene { threads: 7, sleeps: 2, ns: 79 * MS, stack: MONITOR, ..SCENE };
+        assert_eq!(found(&scene).unwrap().severity, Severity::Info);
+        let scene = Scene { sleeps: 10, ..scene };
+        assert_eq!(found(&scene).unwrap().severity, Severity::Warning);
+        assert_eq!(found(&Scene { threads: 2, ..SCENE }), None);
     }
 }

@@ -4,16 +4,20 @@ use super::*;
 use crate::analysis::Direction;
 use crate::analysis::patterns::FilePattern;
 use crate::analysis::summary::DeviceSummary;
-use crate::model::Origin;
 use crate::diagnosis::programs::{self, Role, Topic};
+use crate::model::Origin;
+use facts::Waited;
 use facts::calls::SYNC_FILE;
 
-/// How logs of messages end, where nothing else says what a file is.
-const ENDINGS: &[&str] = &[".log", ".out", ".err", ".trace"];
+/// What logs that no program is known for are called: a sign, and no more.
+const NAMES: &[&str] = &[".log", ".out", ".err", ".trace"];
 /// The share of the written bytes, or of the device's time, that one log takes. Chosen.
 const SHARE: f64 = 0.3;
-/// Requests for it a second from which on it floods.
+/// Requests for it a second from which on it floods. Chosen.
 const WRITES_PER_S: f64 = 20.0;
+/// The share of all time in syncs that its writer must have to be what they are about: more than
+/// all others together.
+const MOST: f64 = 0.5;
 
 rule!(
     "log-flood",
@@ -21,35 +25,48 @@ rule!(
     "A program writes more log than work: a debug level left on, an error in a loop. Each message is a \
      small append, often made durable on its own, so that the log keeps the device and the journal busy \
      and everybody's fsync waits for it.",
-    "A file that only has a log's name. A database's write-ahead log is none: what it holds is data.",
+    "A file that only has a log's name: a database's write-ahead log is data, and is never meant.",
     needs: [Files],
     symptoms: ["fsync-heavy", "journal-commit", "small-writes", "flush-cost", "noisy-neighbour"],
 );
+
+/// A log, and what is known of it.
+struct Log<'a> {
+    device: &'a str,
+    file: &'a FilePattern,
+    /// Who writes it.
+    writer: Option<&'a str>,
+    /// Whether it is one by its place or its writer, not only by its name.
+    is_known: bool,
+    /// Its share of the data written to the device.
+    share: f64,
+}
 
 fn judge(facts: &Facts<'_>) -> Judged {
     if facts.summary().files.is_absent() && facts.summary().watch.requests > 0 {
         return Err(Missing("files are not in the data".to_owned()));
     }
-    let mut most: Option<(&str, &FilePattern, f64)> = None;
+    let mut most: Option<Log<'_>> = None;
     for patterns in &facts.summary().patterns.devices {
-        let Some(device) = facts.devices().iter().find(|it| it.device == patterns.device) else { continue };
+        let device = facts.devices().iter().find(|it| it.device == patterns.device);
+        let Some(device) = device else { continue };
         let written = data_written(device).max(1);
         for file in patterns.access.files.iter().filter(|file| file.written > 0) {
-            if is_log(facts, &file.file).is_none() {
-                continue;
-            }
             let share = file.written as f64 / written as f64;
-            if share >= SHARE && most.is_none_or(|(_, _, most)| share > most) {
-                most = Some((&patterns.device, file, share));
+            let writer = writer(facts, &file.file);
+            let Some(is_known) = log(writer, &file.file) else { continue };
+            let found = Log { device: &patterns.device, file, writer, is_known, share };
+            let rank = |it: &Log<'_>| (it.is_known, it.share);
+            if share >= SHARE && most.as_ref().is_none_or(|most| rank(&found) > rank(most)) {
+                most = Some(found);
             }
         }
     }
-    let Some((device, file, share)) = most else { return Ok(Verdict::Clear) };
-    let rate = file.requests as f64 / facts.seconds();
-    if rate < WRITES_PER_S {
+    let Some(log) = most else { return Ok(Verdict::Clear) };
+    if (log.file.requests as f64) < WRITES_PER_S * facts.seconds() {
         return Ok(Verdict::Clear);
     }
-    Ok(finding(facts, device, file, share, rate).into())
+    Ok(finding(facts, &log).into())
 }
 
 /// Bytes written that are not a journal's or the file system's own.
@@ -59,49 +76,158 @@ fn data_written(device: &DeviceSummary) -> u64 {
     rows.map(|row| row.usage.directions[Direction::Write].bytes).sum()
 }
 
-/// How sure it is that a file is a log of messages: its path or who writes it says so, or only its
-/// ending does. `None` where it is something else, above all a write-ahead log.
-fn is_log(facts: &Facts<'_>, file: &str) -> Option<Confidence> {
-    let writer = facts.waits(|group| group.file.as_deref() == Some(file)).subject().process;
-    match programs::role_of(writer.as_deref(), file) {
-        Some(Role::Log) => Some(Confidence::Likely),
+/// Who writes a file: whose calls do most, else who waits for it.
+fn writer<'a>(facts: &Facts<'a>, file: &str) -> Option<&'a str> {
+    let rows = facts.summary().activity.iter().flat_map(|it| &it.rows);
+    let rows = rows.filter(|row| row.file.as_deref() == Some(file) && row.counts.writes > 0);
+    let by_calls = rows.max_by_key(|row| row.counts.writes).and_then(|it| it.process.as_deref());
+    by_calls.or_else(|| {
+        let waited = facts.waits(|group| group.file.as_deref() == Some(file));
+        waited.groups.first().map(|it| it.process.as_str())
+    })
+}
+
+/// Whether a file is a log of messages: `Some(true)` by its place or its writer, `Some(false)` where
+/// only its name says so.
+fn log(writer: Option<&str>, file: &str) -> Option<bool> {
+    match programs::role_of(writer, file) {
+        Some(Role::Log) => Some(true),
         Some(_) => None,
-        None if programs::of(writer.as_deref(), None).is_some() => None,
-        None => ENDINGS.iter().any(|it| file.ends_with(it)).then_some(Confidence::Possible),
+        None if file.contains("/var/log/") || writer.is_some_and(programs::is_logger) => Some(true),
+        // Segments are numbered, as of a store that is built into a program that nobody knows.
+        None if is_numbered(file) => None,
+        None => NAMES.iter().any(|name| file.contains(name)).then_some(false),
     }
 }
 
-fn finding(facts: &Facts<'_>, device: &str, file: &FilePattern, share: f64, rate: f64) -> Finding {
-    let sure = is_log(facts, &file.file).unwrap_or(Confidence::Possible);
-    let waited = facts.waits(|group| group.file.as_deref() == Some(&file.file));
-    let program = programs::of(waited.subject().process.as_deref(), Some(&file.file));
-    let own = program.and_then(|it| it.advice(Topic::Logging));
+/// Whether a file's name is a number and an ending: `000004.log`.
+fn is_numbered(file: &str) -> bool {
+    let name = file.rsplit('/').next().unwrap_or(file);
+    let stem = name.split('.').next().unwrap_or(name);
+    !stem.is_empty() && stem.bytes().all(|it| it.is_ascii_digit())
+}
+
+/// The waits for the log, and those of its writer in syncs of files that are not known.
+fn waits_of<'a>(facts: &Facts<'a>, log: &Log<'_>) -> Waited<'a> {
+    facts.waits(|group| match group.file.as_deref() {
+        Some(file) => file == log.file.file,
+        None => log.writer == Some(group.process.as_str()) && facts.is_call(group.syscall, SYNC_FILE),
+    })
+}
+
+fn finding(facts: &Facts<'_>, log: &Log<'_>) -> Finding {
+    let (waited, file) = (waits_of(facts, log), log.file);
     let syncing = facts.waits(|group| facts.is_call(group.syscall, SYNC_FILE));
+    let rate = file.requests as f64 / facts.seconds();
+    let own = waited.subject();
     let subject = Subject {
-        device: Some(device.to_owned()),
+        device: Some(log.device.to_owned()),
         file: Some(file.file.clone()),
-        ..waited.subject()
+        process: log.writer.map(str::to_owned).or(own.process.clone()),
+        pid: own.pid.filter(|_| log.writer.is_none() || log.writer == own.process.as_deref()),
+        container: own.container,
     };
     let sentence = format!(
-        "{} writes {}: {} appends a second, {} of what is written to {device}",
+        "{} writes {}: {} writes a second reach {}, {} of what is written to it",
         words::who(&subject),
         file.file,
         words::number(rate),
-        words::percent(share),
+        log.device,
+        words::percent(log.share),
     );
-    let time = waited.time_ns.max((syncing.time_ns as f64 * share) as u64);
-    Finding::of_blocked(facts, time, sentence)
+    let is_what_syncs = waited.time_ns as f64 >= MOST * syncing.time_ns as f64;
+    let confidence = match log.is_known {
+        true if is_what_syncs && waited.time_ns > 0 => Confidence::Certain,
+        true => Confidence::Likely,
+        false => Confidence::Possible,
+    };
+    let program = programs::of(log.writer, None);
+    let advice = program.and_then(|it| it.advice(Topic::Logging)).unwrap_or(
+        "find the error that repeats and its level; write without a sync for each message; a limit of \
+         the rate drops messages (RateLimitBurst= in journald.conf, SysSock.RateLimit.Burst of \
+         rsyslog's imuxsock)",
+    );
+    Finding::of_blocked(facts, waited.time_ns, sentence)
         .about(subject)
-        .sure(sure)
+        .sure(confidence)
         .shown("requests for the log", rate, "1/s", "iowhy files")
-        .shown("of all bytes written", share * 100.0, "%", "iowhy files")
+        .shown("of all bytes written", log.share * 100.0, "%", "iowhy files")
         .shown("written to it", file.written as f64 / facts.seconds(), "bytes/s", "iowhy files")
-        .fix(own.unwrap_or(
-            "find the message that repeats, and lower the level of what logs it; write without a sync \
-             for each message",
-        ))
+        .fix(advice)
         .check(
-            "`tail -n 100` of the file (journald: `journalctl -n 100`) shows text, and a few kinds of \
-             message repeat; a database's write-ahead log is no log of messages: leave it",
+            "`tail` of the file (journald: `journalctl -n 100`) shows text in which a few kinds of message \
+             repeat; a database's write-ahead log is no log of messages; if all messages are wanted, the \
+             log needs its own device",
         )
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::diagnosis::{Confidence, Diagnosis, Finding, Severity, diagnose};
+    use crate::model::WaitClass;
+    use crate::script::Script;
+
+    const MS: u64 = 1_000_000;
+    const FDATASYNC: u32 = 75;
+
+    /// A program that appends a message each 10 ms to that file and syncs each.
+    fn judged(process: &str, file: &str) -> Diagnosis {
+        let mut script = Script::new(10);
+        for index in 0..990_u64 {
+            let at = (index * 10 * MS) as i64;
+            let write = script.write("sda", 4096).by(7, process).at(at).sector(index * 8);
+            write.file(file).direct(0, 0, MS).add();
+            script.wait((7, process), WaitClass::Fsync, 9 * MS, MS, 0);
+            let (name, device) = (script.names.intern(file), script.names.intern("sda"));
+            let wait = script.batch.waits.last_mut().unwrap();
+            (wait.file, wait.device, wait.syscall) = (Some(name), Some(device), Some(FDATASYNC));
+        }
+        diagnose(&script.summary())
+    }
+
+    fn found(process: &str, file: &str) -> Option<Finding> {
+        judged(process, file).findings.into_iter().find(|it| it.cause == "log-flood")
+    }
+
+    #[test]
+    fn a_write_ahead_log_is_no_flood() {
+        for (process, file) in [
+            ("rocksdb:low", "/data/db/000004.log"),
+            ("cockroach", "/mnt/data/000123.log"),
+            ("db_bench", "/data/db/000004.log"),
+            ("java", "/kafka/topic-0/00000000000000000000.log"),
+            ("java", "/var/lib/cassandra/commitlog/CommitLog-7-1700.log"),
+            ("mongod", "/var/lib/mongodb/journal/WiredTigerLog.0000000012"),
+            ("redis-server", "/var/lib/redis/appendonly.aof"),
+            ("my-service", "/srv/state/000017.log"),
+        ] {
+            assert_eq!(found(process, file), None, "{process} {file}");
+        }
+    }
+
+    #[test]
+    fn a_log_is_known_by_its_place_or_its_writer() {
+        for (process, file) in [
+            ("rsyslogd", "/mnt/disk/messages"),
+            ("rs:main Q:Reg", "/mnt/log/messages"),
+            ("nginx", "/var/log/nginx/access.log"),
+            ("app", "/var/log/app.log"),
+            ("systemd-journal", "/var/log/journal/5f/system.journal"),
+        ] {
+            let found = found(process, file).unwrap_or_else(|| panic!("{process} {file}"));
+            assert_eq!(found.confidence, Confidence::Certain, "{found:?}");
+            assert_eq!(found.severity, Severity::Critical);
+        }
+        let said = found("rsyslogd", "/mnt/disk/messages").unwrap();
+        assert!(said.fix.contains("sync=\"off\""), "{said:?}");
+    }
+
+    #[test]
+    fn a_name_alone_hides_nothing() {
+        let judged = judged("java", "/data/j.log");
+        let found = judged.findings.iter().find(|it| it.cause == "log-flood").unwrap();
+        assert!(found.confidence == Confidence::Possible && found.symptoms.is_empty());
+        assert!(judged.findings.iter().any(|it| it.cause == "fsync-heavy"), "{judged:#?}");
+        assert_ne!(judged.findings[0].cause, "log-flood");
+    }
 }

@@ -76,6 +76,7 @@ rules! {
     fanotify_wait,
     thin_pool,
     virtqueue,
+    gc_log_stall,
 }
 
 /// The rule of a cause.

@@ -143,7 +143,7 @@ pub(super) fn syncfs(stage: &mut Stage, storm: bool) -> Result<()> {
 pub(super) fn logging(stage: &mut Stage, lines: u64, name: &str) -> Result<()> {
     let (device, hidden) = stage.hidden(512)?;
     let disk = stage.mounted(device, Kind::Ext4)?;
-    let folder = disk.path().join("log");
+    let folder = disk.path().join("var/log");
     hidden.limit("write_iops", stage.dice.between(400, 800))?;
     let program = format!(
         "import os,sys,time\nos.makedirs(sys.argv[1])\nf=open(sys.argv[1]+'/{name}','a')\nn=0\nwhile True:\n n+=1\n f.write('DEBUG request %d took 3 ms and everything is fine so far\\n'%n*8)\n if n%{lines}==0:\n  f.flush();os.fsync(f.fileno())\n if {lines}>1: time.sleep(0.003)\n"

@@ -155,10 +155,10 @@ fn logger(stage: &mut Stage) -> Result<()> {
     let disk = stage.mounted(device, Kind::Ext4)?;
     let data = fio::prepare(&disk.path().join(stage.dice.name()), 64 * MIB)?;
     hidden.iops(stage.dice.between(250, 450))?;
-    let log = stage.dice.name() + ".log";
+    let log = "var/log/".to_owned() + &stage.dice.name() + ".log";
     let (bytes, lines) = (stage.dice.between(120, 300), stage.dice.between(20, 60));
     let program = format!(
-        "import os,sys\nf=os.open(sys.argv[1]+'/{log}',os.O_CREAT|os.O_WRONLY|os.O_APPEND,0o644)\nn=0\nwhile True:\n n+=1\n os.write(f,b'%010d DEBUG '%n+b'l'*{bytes}+b'\\n')\n if n%{lines}==0: os.fdatasync(f)\n"
+        "import os,sys\nos.makedirs(sys.argv[1]+'/var/log')\nf=os.open(sys.argv[1]+'/{log}',os.O_CREAT|os.O_WRONLY|os.O_APPEND,0o644)\nn=0\nwhile True:\n n+=1\n os.write(f,b'%010d DEBUG '%n+b'l'*{bytes}+b'\\n')\n if n%{lines}==0: os.fdatasync(f)\n"
     );
     stage.python(&program, &[disk.path()])?;
     let reader = Job::new(&data, Engine::Psync, Access::RandomRead, 4 * KIB)

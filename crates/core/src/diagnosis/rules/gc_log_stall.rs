@@ -1,0 +1,135 @@
+//! A JVM stands still while its VM thread writes a log, or its counters.
+
+use super::lock_behind_io::{named, what};
+use super::*;
+use crate::analysis::summary::ChainRow;
+use facts::calls::WRITE;
+
+/// Threads of HotSpot for which all threads of the program wait at a safepoint: they write the GC
+/// log before the others may go on. Source: HotSpot's vmThread.cpp, concurrentGCThread.cpp and
+/// `-Xlog` (JEP 158).
+const VM_THREADS: &[&str] = &["VM Thread", "VM Periodic Tas", "G1 Main Marker", "G1 Service"];
+/// The file of counters that a JVM maps (see -XX:+PerfDisableSharedMem).
+const COUNTERS: &str = "hsperfdata";
+
+rule!(
+    "gc-log-stall",
+    "a JVM that waits for its own log",
+    "A JVM stops all threads of the program for a collection (a safepoint), and its VM thread writes \
+     the GC log before they may go on. That write is buffered and short, until the journal, the limit \
+     of dirty pages or writeback of the log's page makes it wait: then the whole program stands still \
+     for as long, and the collector is blamed. The same happens with the counters that a JVM keeps in \
+     a mapped file (hsperfdata).",
+    "A VM thread that waits for pages of its own code or of swap, or for nothing of the disk.",
+    needs: [Waits, Chains],
+    symptoms: ["lock-behind-io"],
+);
+
+/// Whether a chain ends at the VM thread of a JVM.
+pub(super) fn is_jvm(row: &ChainRow) -> bool {
+    row.steps.iter().skip(1).any(|step| VM_THREADS.contains(&step.thread.as_str()))
+}
+
+fn judge(facts: &Facts<'_>) -> Judged {
+    facts.need_waits()?;
+    let Some(chains) = &facts.summary().chains else { return Ok(Verdict::Clear) };
+    let counters = |row: &ChainRow| row.files.first().is_some_and(|it| it.0.contains(COUNTERS));
+    let fits = |row: &&ChainRow| {
+        let last = row.steps.last();
+        let is_write = last.is_some_and(|it| facts.is_call(it.syscall, WRITE));
+        is_jvm(row) && (counters(row) || is_write)
+    };
+    let rows: Vec<&ChainRow> = chains.rows.iter().filter(fits).collect();
+    let Some(most) = rows.first() else { return Ok(Verdict::Clear) };
+    let (Some(first), Some(last)) = (most.steps.first(), most.steps.last()) else {
+        return Ok(Verdict::Clear);
+    };
+    let rows = rows.iter().filter(|row| row.steps.first().is_some_and(|it| it.pid == first.pid));
+    let time_ns: u64 = rows.map(|row| row.time_ns).sum();
+    let impact = time_ns as f64 / (facts.blocked_ns() + chains.time_ns).max(1) as f64;
+    let part = time_ns as f64 / first.threads.max(1) as f64 / facts.duration_ns().max(1) as f64;
+    let file = most.files.first().map(|(file, _)| file.clone());
+    let sentence = format!(
+        "{} threads of {} stand still until thread {} has written{}, which waits for {}",
+        first.threads,
+        words::process(&first.process, Some(first.pid), None),
+        named(last),
+        file.as_ref().map(|file| format!(" to {file}")).unwrap_or_default(),
+        what(most.class),
+    );
+    let subject = Subject {
+        device: most.device.clone(),
+        process: Some(first.process.clone()),
+        pid: Some(first.pid),
+        container: facts.waits(|group| group.pid == first.pid).subject().container,
+        file,
+    };
+    let command = format!("iowhy chains{}", words::flags(&subject));
+    Ok(Finding::of_share(ImpactOf::BlockedTime, impact, part, sentence)
+        .about(subject)
+        .sure(Confidence::Certain)
+        .shown("threads that stand still", first.threads as f64, "threads", &*command)
+        .shown("their time while it wrote", time_ns as f64, "ns", &*command)
+        .shown("longest stall", most.longest_ns as f64, "ns", &*command)
+        .fix(fix(counters(most)))
+        .check(
+            "the times of these stalls in the program's pauses: `-Xlog:safepoint` shows them, with a \
+             collection that took little CPU; with the log on tmpfs they end",
+        )
+        .into())
+}
+
+fn fix(counters: bool) -> &'static str {
+    if counters {
+        "-XX:+PerfDisableSharedMem (jps and jstat do not see the program then), or /tmp on tmpfs"
+    } else {
+        "write the log in the background (`-Xlog:async`, JDK 17 and later: messages are dropped where \
+         its buffer is full), or put it on a device of its own or on tmpfs; let the program that \
+         fills the device do less"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::diagnosis::{Confidence, Finding, Severity, diagnose};
+    use crate::model::WaitClass;
+    use crate::script::Script;
+
+    const MS: u64 = 1_000_000;
+    const WRITE: u32 = 1;
+
+    fn found(thread: &str, syscall: Option<u32>, file: &str, cause: &str) -> Option<Finding> {
+        let mut script = Script::new(10);
+        script.wait((1, "java"), WaitClass::JournalSpace, 3000 * MS, 0, 0);
+        for worker in 0..12 {
+            script.chain(&[(100 + worker, "http-nio-1"), (7, thread)], 3000 * MS, 3000 * MS);
+        }
+        let file = script.names.intern(file);
+        for row in &mut script.batch.wait_chains {
+            if row.hop == 0 {
+                row.syscall = Some(202);
+            } else {
+                (row.syscall, row.file) = (syscall, Some(file));
+                row.class = Some(WaitClass::JournalSpace);
+            }
+        }
+        diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == cause)
+    }
+
+    #[test]
+    fn the_vm_thread_in_a_write_stops_all() {
+        let said = found("VM Thread", Some(WRITE), "/app/gc.log", "gc-log-stall").unwrap();
+        assert!(said.confidence == Confidence::Certain && said.severity == Severity::Warning);
+        assert!(said.fix.contains("-Xlog:async"), "{said:?}");
+        assert_eq!(found("VM Thread", Some(WRITE), "/app/gc.log", "lock-behind-io"), None);
+        let mapped = found("VM Thread", None, "/tmp/hsperfdata_app/1", "gc-log-stall").unwrap();
+        assert!(mapped.fix.contains("PerfDisableSharedMem"), "{mapped:?}");
+    }
+
+    #[test]
+    fn other_threads_and_other_waits_do_not() {
+        assert_eq!(found("writer", Some(WRITE), "/app/gc.log", "gc-log-stall"), None);
+        // A fault of the JVM's own code.
+        assert_eq!(found("VM Thread", None, "/usr/lib/libjvm.so", "gc-log-stall"), None);
+    }
+}
