@@ -35,6 +35,7 @@ const SETTINGS: &[&str] = &[
     "queue/dax",
     "queue/zoned",
     "queue/chunk_sectors",
+    "device/queue_depth",
     "loop/dio",
     "ro",
     "removable",

@@ -6,11 +6,13 @@
 //! | [`timeline`] | a device's rate and latency over the watch, in bins |
 //! | [`owners`] | who moved its bytes over the watch |
 //! | [`touch`] | whether places that are read for the first time are slower than others |
+//! | [`layers`] | how much of an upper device's time its own lower requests take |
 //! | [`access`] | what the addresses of a device's requests tell: read again, split, scattered |
 //!
 //! What does not belong here: saying that any of it is bad (see [`crate::diagnosis`]).
 
 pub mod access;
+pub mod layers;
 pub mod owners;
 pub mod timeline;
 pub mod touch;
@@ -22,6 +24,7 @@ use super::usage::{CodePathRow, Row};
 use crate::model::{Names, Request, RequestPart, Wait};
 
 pub use access::{Access, FilePattern};
+pub use layers::Layer;
 pub use owners::OwnerTimeline;
 pub use timeline::{Bin, Timeline};
 pub use touch::Touch;
@@ -51,6 +54,8 @@ pub struct DevicePatterns {
     pub access: Access,
     /// By whether a place was read or written before.
     pub touch: Touch,
+    /// Of those of its requests whose own lower requests are known.
+    pub layer: Layer,
     /// Which functions asked for its requests: shares are of what the stacks of its requests stand for.
     pub code_paths: Vec<Row<CodePathRow>>,
 }
@@ -59,6 +64,7 @@ pub struct DevicePatterns {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
     devices: Vec<DeviceTally>,
+    layers: layers::Tally,
     waits: waiting::Tally,
 }
 
@@ -85,6 +91,7 @@ impl Tally {
         start_ns: u64,
     ) {
         let slot = usize::from(slot);
+        self.layers.add(slot, request, life);
         if self.devices.len() <= slot {
             self.devices.resize_with(slot + 1, DeviceTally::default);
         }
@@ -114,6 +121,7 @@ impl Tally {
                 timeline,
                 access: tally.access.finish(names),
                 touch: tally.touch.finish(),
+                layer: self.layers.layer(slot),
             }
         });
         let (waits, wait_stacks) = self.waits.finish(names, stacks);

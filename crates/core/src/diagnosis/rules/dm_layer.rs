@@ -32,18 +32,24 @@ rule!(
 
 fn judge(facts: &Facts<'_>) -> Judged {
     let uppers = facts.devices().iter().filter(|device| device.device.starts_with("dm-"));
-    let Some((upper, gap)) = uppers.filter_map(|it| gap(facts, it).map(|gap| (it, gap))).next() else {
-        return Ok(Verdict::Clear);
+    let gaps = uppers.filter_map(|it| gap(facts, it).map(|gap| (it, gap)));
+    let lost = |(upper, gap): &(&DeviceSummary, Gap)| {
+        (gap.share * facts::stage_sum(upper, Interval::Q2c) as f64) as u64
     };
-    let name = &upper.device;
-    let lowers = upper.below.join(", ");
-    if let Some(other) = shares(facts, upper, &gap.lower) {
+    let Some((upper, gap)) = gaps.max_by_key(lost) else { return Ok(Verdict::Clear) };
+    if let Some(other) = shares(facts, upper, &gap.lower).filter(|_| !gap.is_exact) {
+        let name = &upper.device;
         return Err(Missing(format!(
             "{} serves {other} as well as {name}, so that its mean time is not that of {name}'s requests",
             gap.lower,
         )));
     }
-    let below = &gap.lower;
+    Ok(finding(facts, upper, &gap).into())
+}
+
+fn finding(facts: &Facts<'_>, upper: &DeviceSummary, gap: &Gap) -> Finding {
+    let (name, below) = (&upper.device, &gap.lower);
+    let lowers = upper.below.join(", ");
     let carries = |functions: &[&str]| [name, below].iter().any(|it| !facts.paths_on(it, functions).is_empty());
     let target = TARGETS.iter().find(|(_, functions)| carries(functions)).map(|(name, _)| *name);
     let sentence = format!(
@@ -52,11 +58,12 @@ fn judge(facts: &Facts<'_>) -> Judged {
         words::percent(gap.share),
     );
     let sum = facts::stage_sum(upper, Interval::Q2c);
-    Ok(Finding::of_device(facts, (gap.share * sum as f64) as u64, sum, sentence)
+    let is_seen = target.is_some() && gap.is_exact;
+    Finding::of_device(facts, (gap.share * sum as f64) as u64, sum, sentence)
         .about(facts::subject_of(name, facts.top_process(upper, |_| true)))
-        .sure(if target.is_some() { Confidence::Certain } else { Confidence::Likely })
+        .sure(if is_seen { Confidence::Certain } else { Confidence::Likely })
         .shown("mean time on the upper device", gap.upper_ns, "ns", format!("iowhy stages -d {name}"))
-        .shown("mean time below it", gap.lower_ns, "ns", format!("iowhy stages -d {below}"))
+        .shown("mean time of its requests below it", gap.lower_ns, "ns", format!("iowhy stages -d {below}"))
         .fix(
             "of its target (`dmsetup table`): dm-crypt from Linux 5.9 on: `cryptsetup refresh \
              --perf-no_read_workqueue --perf-no_write_workqueue NAME` (LUKS2: with `--persistent` it \
@@ -64,7 +71,6 @@ fn judge(facts: &Facts<'_>) -> Judged {
              written most beforehand",
         )
         .check(format!("`iowhy probe {name}`, and the same of {below} (they only read): if both are as slow, reads do not wait for the layer"))
-        .into())
 }
 
 /// Another device that uses the same lower one as much: its requests are in the lower one's mean. Two
@@ -89,6 +95,8 @@ struct Gap {
     /// The slowest of the lower devices.
     lower: String,
     lower_ns: f64,
+    /// Whether each upper request was compared with its own lower ones, not the means of all.
+    is_exact: bool,
 }
 
 fn gap(facts: &Facts<'_>, upper: &DeviceSummary) -> Option<Gap> {
@@ -99,8 +107,79 @@ fn gap(facts: &Facts<'_>, upper: &DeviceSummary) -> Option<Gap> {
     };
     let is_below = |it: &&DeviceSummary| upper.below.iter().any(|below| is_part_of(&it.device, below));
     let lowers = facts.devices().iter().filter(is_below).filter_map(|it| Some((it, mean(it)?)));
-    let (lower, lower_ns) = lowers.max_by(|one, other| one.1.total_cmp(&other.1))?;
-    let upper_ns = mean(upper)?;
+    let (lower, mean_ns) = lowers.max_by(|one, other| one.1.total_cmp(&other.1))?;
+    let own = facts.patterns(&upper.device).map(|it| it.layer).unwrap_or_default();
+    let is_exact = own.requests >= REQUESTS;
+    let (upper_ns, lower_ns) = match is_exact {
+        true => {
+            let each = |ns: u64| ns as f64 / own.requests as f64;
+            (each(own.time_ns), each(own.below_ns))
+        }
+        false => (mean(upper)?, mean_ns),
+    };
     let share = 1.0 - lower_ns / upper_ns.max(1.0);
-    (share >= GAP).then(|| Gap { share, upper_ns, lower: lower.device.clone(), lower_ns })
+    let lower = lower.device.clone();
+    (share >= GAP).then_some(Gap { share, upper_ns, lower, lower_ns, is_exact })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::diagnosis::{Confidence, Finding, diagnose};
+    use crate::model::environment::Device;
+    use crate::script::Script;
+
+    const MS: u64 = 1_000_000;
+
+    fn script() -> Script {
+        let mut script = Script::new(10);
+        for (minor, name) in (0..).zip(["sda", "dm-0", "dm-1"]) {
+            let below = if name == "sda" { vec![] } else { vec!["sda".to_owned()] };
+            let name = name.to_owned();
+            script.environment.devices.push(Device { name, minor, below, ..Device::default() });
+        }
+        script
+    }
+
+    /// A read of a volume that takes `above` ns, of which its own one on sda takes `below`.
+    fn read(script: &mut Script, volume: &str, at: u64, (above, below): (u64, u64), frames: &[&str]) {
+        let upper = script.batch.requests.len() as u64 + 2;
+        let lower = script.read("sda", 4096).at(at as i64).sector(at / 512).parent(upper);
+        lower.stacks(frames, &[], 1).direct(0, 0, below).add();
+        script.read(volume, 4096).by(7, "db").at(at as i64).sector(at / 512).bio(above).add();
+    }
+
+    fn found(script: &Script) -> Option<Finding> {
+        diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "dm-layer")
+    }
+
+    #[test]
+    fn two_volumes_of_one_disk_are_no_layer() {
+        let mut script = script();
+        // One 100 times a second, 10 ms each; the other nine times as often, 0.2 ms each.
+        for index in 0..990_u64 {
+            read(&mut script, "dm-0", index * 10 * MS, (10 * MS, 10 * MS), &[]);
+            for more in 0..9 {
+                let at = index * 10 * MS + more * MS;
+                read(&mut script, "dm-1", at, (MS / 5, MS / 5), &[]);
+            }
+        }
+        assert_eq!(found(&script), None);
+    }
+
+    #[test]
+    fn what_passes_above_is_the_layer_s() {
+        for (below, is_layer) in [(6, true), (8, false)] {
+            let mut script = script();
+            for index in 0..990_u64 {
+                let frames = ["kcryptd_crypt", "process_one_work"];
+                read(&mut script, "dm-0", index * 10 * MS, (10 * MS, below * MS), &frames);
+            }
+            let found = found(&script);
+            assert_eq!(found.is_some(), is_layer, "{found:?}");
+            let Some(found) = found else { continue };
+            assert!((0.39..0.41).contains(&found.impact), "{found:?}");
+            assert_eq!(found.confidence, Confidence::Certain);
+            assert!(found.sentence.starts_with("dm-crypt on dm-0 takes 40 %"), "{found:?}");
+        }
+    }
 }

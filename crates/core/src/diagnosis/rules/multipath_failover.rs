@@ -2,12 +2,21 @@
 
 use super::*;
 use crate::analysis::Interval;
-use crate::analysis::summary::DeviceSummary;
+use crate::analysis::summary::{DeviceSummary, DirectionSummary};
+use crate::diagnosis::finding::WARNING_IMPACT;
+use crate::model::environment::is_part_of;
 
 /// Requests that the driver gave back, of all. Chosen.
 const REQUEUED: f64 = 0.01;
-/// Functions that send requests to another path.
-const FAILOVER: &[&str] = &["nvme_failover_req", "nvme_requeue_work", "multipath_*", "dm_requeue_*", "pgpath_*", "nvme_mpath_*"];
+/// Functions that send requests over another path, after one has failed. What a multipath device runs
+/// for every request (multipath_clone_and_map, multipath_map_bio) is no sign.
+const FAILOVER: &[&str] = &[
+    "nvme_failover_req",
+    "nvme_requeue_work",
+    "process_queued_bios",
+    "process_queued_io_list",
+    "fail_path",
+];
 
 rule!(
     "multipath-failover",
@@ -19,48 +28,143 @@ rule!(
     symptoms: ["dm-layer", "device-slow-tail", "hung-io"],
 );
 
+/// What is known of a device's paths.
+struct Paths<'a> {
+    device: &'a DeviceSummary,
+    requeued: u64,
+    /// The share of the requests that were sent again.
+    share: f64,
+    /// The share that functions of a failover sent again.
+    over: f64,
+    /// Requests that failed on a device below it.
+    failed_below: u64,
+}
+
+impl Paths<'_> {
+    /// Whether a failed path was seen: a device whose paths are all busy requeues, too
+    /// (dm_mq_queue_rq returns BLK_STS_RESOURCE), so that load alone looks the same.
+    fn has_failed(&self) -> bool {
+        self.over > REQUEUED || self.failed_below > 0
+    }
+}
+
 fn judge(facts: &Facts<'_>) -> Judged {
-    let requeued = |device: &DeviceSummary| -> u64 { device.directions.0.iter().map(|it| it.requeues).sum() };
-    let all = |device: &DeviceSummary| -> u64 { device.directions.0.iter().map(|it| it.requests).sum() };
-    let paths = |device: &DeviceSummary| device.device.starts_with("nvme") || device.device.starts_with("dm-");
     let over = facts.path_share(FAILOVER);
+    let sum = |device: &DeviceSummary, of: fn(&DirectionSummary) -> u64| -> u64 {
+        device.directions.0.iter().map(of).sum()
+    };
+    let share = |device: &DeviceSummary| {
+        sum(device, |it| it.requeues) as f64 / sum(device, |it| it.requests).max(1) as f64
+    };
+    let has_paths =
+        |device: &DeviceSummary| device.device.starts_with("nvme") || device.device.starts_with("dm-");
     // Of several paths to an NVMe drive the kernel makes a device that hangs on none of them.
     let is_one_path = |device: &DeviceSummary| device.transport.as_deref() == Some("pcie");
-    // A multipath device whose paths are all busy requeues, too: load alone looks like that.
-    let is_seen = over > REQUEUED;
-    let fits = |device: &DeviceSummary| {
-        paths(device) && !is_one_path(device) && requeued(device) as f64 > REQUEUED * all(device).max(1) as f64
-    };
-    let Some(device) = facts.busiest(|it| fits(it) || (over > REQUEUED && paths(it))) else {
+    let fits = |it: &DeviceSummary| !is_one_path(it) && share(it) > REQUEUED || over > REQUEUED;
+    let Some(device) = facts.busiest(|it| has_paths(it) && fits(it)) else {
         return Ok(Verdict::Clear);
     };
-    let name = &device.device;
-    let share = (requeued(device) as f64 / all(device).max(1) as f64).max(over);
+    let is_below = |it: &&DeviceSummary| device.below.iter().any(|name| is_part_of(&it.device, name));
+    let below = facts.devices().iter().filter(is_below);
+    let paths = Paths {
+        device,
+        requeued: sum(device, |it| it.requeues),
+        share: share(device).max(over),
+        over,
+        failed_below: below.map(|it| sum(it, |it| it.error_requests)).sum(),
+    };
+    Ok(finding(&paths).into())
+}
+
+fn finding(paths: &Paths<'_>) -> Finding {
+    let Paths { device, requeued, share, over, failed_below } = paths;
+    let (name, has_failed) = (&device.device, paths.has_failed());
     // What is sent again waits until it goes to the driver for the last time, from which D2C counts.
     let whole = facts::stage_sum(device, Interval::Q2c);
-    let held = whole.saturating_sub(facts::stage_sum(device, Interval::D2c)) as f64 / whole.max(1) as f64;
-    let sentence = format!(
-        "the driver of {name} requeued {} of its requests: its paths are full, or one fails; {} of \
-         their time passed before the last issue",
-        words::percent(share),
-        words::percent(held),
-    );
-    let impact = held.max(share).max(super::super::finding::WARNING_IMPACT);
-    Ok(Finding::of_share(ImpactOf::DeviceTime, impact, 1.0, sentence)
+    let held = whole.saturating_sub(facts::stage_sum(device, Interval::D2c));
+    let held = held as f64 / whole.max(1) as f64;
+    let (said, passed) = (words::percent(*share), words::percent(held));
+    let sentence = if has_failed {
+        format!(
+            "a path of {name} fails over: {said} of its requests were sent again, and {passed} of \
+             their time passed before the driver had them for good"
+        )
+    } else {
+        format!(
+            "the driver gave back {said} of {name}'s requests: its paths are full, or one fails; \
+             {passed} of their time passed before it had them for good"
+        )
+    };
+    let (impact, most, sure) = match has_failed {
+        true => (held.max(*share).max(WARNING_IMPACT), Severity::Critical, Confidence::Likely),
+        false => (held, Severity::Warning, Confidence::Possible),
+    };
+    Finding::of_share(ImpactOf::DeviceTime, impact, 1.0, sentence)
         .about(Subject { device: Some(name.clone()), ..Subject::default() })
-        .sure(if is_seen { Confidence::Likely } else { Confidence::Possible })
-        .at_most(if is_seen { Severity::Critical } else { Severity::Warning })
-        .shown("requests that the driver gave back", requeued(device) as f64, "requests", format!("iowhy -d {name}"))
-        .shown("time before the driver had them for good", held * 100.0, "%", format!("iowhy stages -d {name}"))
-        .shown("requests sent again by the path layer", over * 100.0, "%", format!("iowhy stacks -d {name}"))
+        .sure(sure)
+        .at_most(most)
+        .shown("requeued requests", *requeued as f64, "requests", format!("iowhy -d {name}"))
+        .shown("errors of its paths", *failed_below as f64, "requests", "iowhy")
+        .shown("time before the last issue", held * 100.0, "%", format!("iowhy stages -d {name}"))
+        .shown("requests sent over another path", over * 100.0, "%", format!("iowhy stacks -d {name}"))
         .fix(
             "look at the paths: `multipath -ll`, `nvme list-subsys`, `dmesg`. Only where one path is \
-             failed and another is active, have the failed one repaired; a path that works stays. Where \
-             all are active, their queues are full: less load, or a greater queue depth",
+             failed and another is active, take the failed one out until it is repaired; a path that \
+             works stays. Where all are active, their queues are full: less load, or a greater queue \
+             depth",
         )
         .check(
             "`multipath -ll` shows no failed path, and fewer requests in flight end the requeues: then \
              the queues were full and nothing fails over",
         )
-        .into())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::diagnosis::{Confidence, Finding, Severity, diagnose};
+    use crate::model::environment::Device;
+    use crate::script::Script;
+
+    const MS: u64 = 1_000_000;
+
+    /// A multipath device that requeues every tenth request, over two paths of which one fails so many.
+    fn found(errors: u64, frames: &[&str]) -> Option<Finding> {
+        let mut script = Script::new(10);
+        for (minor, (name, below)) in (0..).zip([("sda", vec![]), ("dm-3", vec!["sda".to_owned()])]) {
+            let name = name.to_owned();
+            script.environment.devices.push(Device { name, minor, below, ..Device::default() });
+        }
+        for index in 0..900_u64 {
+            let read = script.read("dm-3", 4096).by(7, "db").at((index * 11 * MS) as i64);
+            let mut read = read.sector(index * 800).direct(0, 3 * MS, 7 * MS);
+            read.request.requeues = u32::from(index % 10 == 0);
+            read.stacks(frames, &[], 1).add();
+        }
+        for index in 0..100_u64 {
+            let read = script.read("sda", 4096).at((index * 99 * MS) as i64).sector(index * 8);
+            let read = read.direct(0, 0, 7 * MS);
+            if index < errors { read.error(-5).add() } else { read.add() };
+        }
+        let found = diagnose(&script.summary()).findings;
+        found.into_iter().find(|it| it.cause == "multipath-failover")
+    }
+
+    #[test]
+    fn load_alone_is_no_failover() {
+        for frames in [&["dm_mq_queue_rq"][..], &["multipath_map_bio", "dm_submit_bio"]] {
+            let found = found(0, frames).unwrap();
+            assert_eq!((found.confidence, found.severity), (Confidence::Possible, Severity::Warning));
+            assert!(found.sentence.contains("its paths are full, or one fails"), "{found:?}");
+            assert!(!found.fix.contains("del path"));
+        }
+    }
+
+    #[test]
+    fn a_path_that_fails_has_errors_or_is_seen() {
+        for (errors, frames) in [(9, &[][..]), (0, &["process_queued_bios", "process_one_work"][..])] {
+            let found = found(errors, frames).unwrap();
+            assert!(found.confidence == Confidence::Likely && found.severity > Severity::Info);
+            assert!(found.sentence.starts_with("a path of dm-3 fails over"), "{found:?}");
+        }
+    }
 }

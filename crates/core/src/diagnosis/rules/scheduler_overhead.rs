@@ -75,14 +75,20 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .into())
 }
 
-/// Whether the device has about as many requests in flight as it takes (device/queue_depth): then any
-/// queue above it holds the others. SATA drives take 32, however long the queue of their adapter is.
+/// Whether the device has about as many requests in flight as it takes: then any queue above it holds
+/// the others. SATA drives take 32, however long the queue of their adapter is.
 fn is_full(facts: &Facts<'_>, device: &DeviceSummary) -> bool {
-    let depth = device.directions.0.iter().filter_map(|it| it.intervals[Interval::D2c]);
-    let at_device = depth.map(|it| it.sum_ns).sum::<u64>() as f64;
+    let at_device = facts::stage_sum(device, Interval::D2c) as f64;
     let busy_ns = device.util_share.unwrap_or(1.0) * facts.duration_ns() as f64;
-    let takes = facts.number(device, "device/queue_depth");
-    takes.is_some_and(|takes| takes >= 1.0 && at_device / busy_ns.max(1.0) >= FULL * takes)
+    takes(facts, device).is_some_and(|takes| at_device / busy_ns.max(1.0) >= FULL * takes)
+}
+
+/// How many requests a device takes at once: what SCSI says of it, else half of the scheduler's queue,
+/// which the kernel makes twice as long as the device's (blk_mq_init_sched).
+fn takes(facts: &Facts<'_>, device: &DeviceSummary) -> Option<f64> {
+    let of_queue = || Some(facts.latest_number(device, "queue/nr_requests")? / 2.0);
+    let takes = facts.number(device, "device/queue_depth").or_else(of_queue)?;
+    (takes >= 1.0).then_some(takes)
 }
 
 fn fix(facts: &Facts<'_>, device: &DeviceSummary) -> String {
@@ -269,6 +275,28 @@ mod tests {
         let settings = &mut script.environment.devices[0].settings_start;
         settings.insert("device/queue_depth".to_owned(), "1".to_owned());
         assert_eq!(found(&script), None);
+    }
+
+    /// A SATA disk behind a SAS adapter in writeback: 256 requests in the scheduler, of which the drive
+    /// has 32 (nr_requests is twice the adapter's queue, at most 256).
+    #[test]
+    fn a_sata_disk_behind_an_adapter_is_full() {
+        let full = |settings: &[(&str, &str)]| {
+            let mut script = script("none [mq-deadline]");
+            let known = &mut script.environment.devices[0].settings_start;
+            known.extend(settings.iter().map(|(name, value)| (name.to_string(), value.to_string())));
+            for index in 0..2000_u64 {
+                let write = script.write("sda", 65_536).by(7, "kworker").at((index * 5 * MS) as i64);
+                write.sector(index * 7919 * 8).scheduled(1000, 1000, 1120 * MS, 160 * MS).add();
+            }
+            found(&script)
+        };
+        assert_eq!(full(&[("device/queue_depth", "32"), ("queue/nr_requests", "256")]), None);
+        // A drive that takes more than it is given.
+        assert!(full(&[("device/queue_depth", "254"), ("queue/nr_requests", "256")]).is_some());
+        // Where the depth is not known, the length of the queue tells.
+        assert_eq!(full(&[("queue/nr_requests", "64")]), None);
+        assert!(full(&[("queue/nr_requests", "256")]).is_some());
     }
 
     #[test]
