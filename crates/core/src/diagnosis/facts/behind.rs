@@ -1,4 +1,4 @@
-//! Who made others wait, told by program: processes of one name are parts of one.
+//! Who made others wait, by program: processes of one name in one container are parts of one.
 
 use super::Facts;
 use crate::diagnosis::words;
@@ -11,6 +11,8 @@ pub struct Behind {
     pub process: String,
     /// The number of one of its processes.
     pub pid: Option<u32>,
+    /// Its container or systemd unit.
+    pub container: Option<String>,
     /// For how long the device worked on its requests while others waited, nanoseconds.
     pub time_ns: u64,
     /// Who waited behind it, the one that was made to wait longest.
@@ -19,32 +21,63 @@ pub struct Behind {
     pub waited_ns: u64,
 }
 
-impl Facts<'_> {
-    /// Who made processes of other names wait by requests of these origins; nobody where it is not known.
+impl<'a> Facts<'a> {
+    /// Who made processes of other programs wait by requests of these origins; nobody where it is not
+    /// known. Two tenants may run programs of one name: the container tells.
     pub fn behind(&self, origins: &[&str]) -> Vec<Behind> {
-        let mut found: BTreeMap<&str, Behind> = BTreeMap::new();
+        let mut found: BTreeMap<(&str, Option<&str>), Behind> = BTreeMap::new();
         for waiter in self.summary().blame.iter().flat_map(|blame| &blame.waiters) {
-            let mut counted: Vec<&str> = Vec::new();
+            let own = (waiter.process.as_str(), self.container_of(waiter.pid, &waiter.process));
+            let mut counted: Vec<(&str, Option<&str>)> = Vec::new();
             for behind in waiter.behind.iter().filter(|it| !it.own) {
                 let Some(process) = behind.process.as_deref() else { continue };
+                let program = (process, self.container_of(behind.pid, process));
                 let counts = behind.origin.is_some_and(|origin| origins.contains(&origin));
-                if !counts || process == waiter.process {
+                if !counts || !is_other(program, own) {
                     continue;
                 }
-                let its = found.entry(process).or_insert_with(|| Behind {
+                let its = found.entry(program).or_insert_with(|| Behind {
                     process: process.to_owned(),
                     pid: behind.pid,
+                    container: program.1.map(str::to_owned),
                     time_ns: 0,
-                    victim: words::process(&waiter.process, waiter.pid, None),
+                    victim: words::process(&waiter.process, waiter.pid, own.1),
                     waited_ns: 0,
                 });
                 its.time_ns += behind.time_ns;
-                if !counted.contains(&process) {
-                    counted.push(process);
+                if !counted.contains(&program) {
+                    counted.push(program);
                     its.waited_ns += waiter.shares.waited_ns;
                 }
             }
         }
         found.into_values().collect()
+    }
+
+    /// The container or systemd unit of a process, where it is known.
+    fn container_of(&self, pid: Option<u32>, process: &str) -> Option<&'a str> {
+        let known = self.summary().identities.get(&(pid?, process.to_owned()))?;
+        known.container.as_deref()
+    }
+}
+
+/// Whether these are two programs: of other names, or known to live in different containers.
+fn is_other(one: (&str, Option<&str>), other: (&str, Option<&str>)) -> bool {
+    let differ = |(a, b): (Option<&str>, Option<&str>)| a.is_some() && b.is_some() && a != b;
+    one.0 != other.0 || differ((one.1, other.1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_differ_by_name_or_container() {
+        let of = |container| ("postgres", container);
+        assert!(is_other(of(Some("pod-a")), of(Some("pod-b"))));
+        assert!(!is_other(of(Some("pod-a")), of(Some("pod-a"))));
+        // Where one is not known, they may be parts of one.
+        assert!(!is_other(of(Some("pod-a")), of(None)));
+        assert!(is_other(of(None), ("mysqld", None)));
     }
 }

@@ -4,7 +4,8 @@ use super::*;
 use crate::model::WaitClass;
 
 /// What a mapped program or library is called. Files of programs that were seen count, too.
-const CODE: &[&str] = &[".so", "/bin/", "/sbin/", "/lib/", "/lib64/", ".jar", ".dll"];
+/// What lies below /lib or ends in .jar may be data.
+const CODE: &[&str] = &[".so", "/bin/", "/sbin/", ".dll"];
 /// The share of the faults' time that must be for such files. Chosen: more than everything else.
 const MOSTLY: f64 = 0.5;
 /// The share of the pages read that had been read before in this watch, from which on they were dropped
@@ -64,7 +65,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     Ok(Finding::of_blocked(facts, (waited.time_ns as f64 * share) as u64, sentence)
         .about(subject)
         .sure(if is_again { Confidence::Likely } else { Confidence::Possible })
-        .at_most(if is_again { Severity::Critical } else { Severity::Warning })
+        .at_most(if is_again { Severity::Critical } else { Severity::Info })
         .shown("waits for mapped pages", rate, "1/s", "iowhy waits")
         .shown("of them for programs and libraries", share * 100.0, "%", "iowhy files")
         .shown("pages read that had been read before", again * 100.0, "%", "iowhy cache")
@@ -74,4 +75,41 @@ fn judge(facts: &Facts<'_>) -> Judged {
         )
         .check(format!("`ps -o maj_flt {pid}` twice: where the number stands still, they were only its start"))
         .into())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::diagnosis::{Confidence, Finding, Severity, diagnose};
+    use crate::model::{Origin, WaitClass};
+    use crate::script::Script;
+
+    const MS: u64 = 1_000_000;
+
+    /// 400 faults on `file`, of so many different windows.
+    fn found(file: &str, windows: u64) -> Option<Finding> {
+        let mut script = Script::new(10);
+        for index in 0..400_u64 {
+            let read = script.read("sda", 65_536).by(7, "app").at((index * 20 * MS) as i64);
+            let read = read.sector(index % windows * 128).origin(Origin::PageFault);
+            read.file(file).direct(0, 0, 15 * MS).add();
+            script.wait((7, "app"), WaitClass::PageFault, 16 * MS, 15 * MS, 0);
+        }
+        diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "major-faults")
+    }
+
+    #[test]
+    fn code_is_read_again_only_where_that_was_seen() {
+        let again = found("/usr/lib/libapp.so.1", 100).unwrap();
+        assert!(again.sentence.ends_with("again and again") && again.severity > Severity::Warning);
+        let start = found("/usr/lib/libapp.so.1", 400).unwrap();
+        assert!(start.sentence.ends_with("it may only have started"), "{start:?}");
+        assert_eq!((start.confidence, start.severity), (Confidence::Possible, Severity::Info));
+        assert!(!again.fix.contains("mlock"));
+    }
+
+    #[test]
+    fn data_is_no_code() {
+        assert_eq!(found("/var/lib/app/table", 100), None);
+        assert_eq!(found("/srv/app/plugins.jar", 100), None);
+    }
 }

@@ -3,7 +3,7 @@
 use super::provider_cap::{even_bins, plateau};
 use super::*;
 use crate::analysis::patterns::{Bin, Timeline};
-use crate::analysis::summary::DeviceSummary;
+use crate::analysis::summary::{DeviceSummary, ProcessRow, Row};
 use facts::Behind;
 use facts::shape;
 
@@ -81,13 +81,19 @@ fn neighbour(facts: &Facts<'_>) -> Option<Behind> {
 
 fn here(facts: &Facts<'_>, neighbour: &Behind) -> Finding {
     let on = facts.devices().iter().find_map(|device| {
-        let row = facts.top_process(device, |row| row.subject.process == neighbour.process)?;
+        let is_it = |row: &Row<ProcessRow>| {
+            let container = &neighbour.container;
+            row.subject.process == neighbour.process
+                && (container.is_none() || row.subject.container == *container)
+        };
+        let row = facts.top_process(device, is_it)?;
         Some((device, row))
     });
     let mut subject =
         on.map_or_else(Subject::default, |(device, row)| facts::subject_of(&device.device, Some(row)));
     subject.process = Some(neighbour.process.clone());
     subject.pid = subject.pid.or(neighbour.pid);
+    subject.container = subject.container.or(neighbour.container.clone());
     let share = neighbour.time_ns as f64 / neighbour.waited_ns.max(1) as f64;
     let sentence = format!(
         "{} waits behind {}{}: for {} of its time the device works on the other's requests",

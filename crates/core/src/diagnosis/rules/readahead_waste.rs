@@ -48,14 +48,16 @@ fn judge(facts: &Facts<'_>) -> Judged {
             [Origin::PageFault, Origin::Readahead].map(|origin| facts::origin_of(device, origin));
         (faults + ahead, fault_bytes + ahead_bytes)
     };
+    // A program that reads ahead in other files, on this device or another, wastes nothing of these.
+    let of_files =
+        |it: &DeviceSummary| facts.patterns(&it.device).map_or(0, |it| it.access.faulted_bytes);
+    let knows_files = facts.devices().iter().any(|it| of_files(it) > 0);
+    let bytes = |it: &DeviceSummary| if knows_files { of_files(it) } else { reads(it).1 };
     // Of devices that stand on each other the upper one, which has more of the time, is what a window is of.
-    let Some(device) = facts.devices().iter().rev().max_by_key(|device| reads(device).1) else {
+    let Some(device) = facts.devices().iter().rev().max_by_key(|it| bytes(it)) else {
         return Ok(Verdict::Clear);
     };
-    let (requests, all) = reads(device);
-    // A program that reads ahead in other files on the same device wastes nothing of these.
-    let of_files = facts.patterns(&device.device).map_or(0, |it| it.access.faulted_bytes);
-    let read = if of_files > 0 { of_files } else { all };
+    let (requests, read) = (reads(device).0, bytes(device));
     let over = read as f64 / (faults as f64 * PAGE);
     let files = facts.patterns(&device.device).map_or(&[][..], |it| &it.access.files);
     let faulted: Vec<&FilePattern> = files.iter().filter(|file| file.faults > 0).collect();
@@ -84,15 +86,20 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, files: &[&FilePattern], re
     let pattern = words::pattern(&names);
     let subject = Subject { device: Some(name.clone()), file: pattern.clone(), ..waited.subject() };
     let flags = words::flags(&subject);
+    let again = facts.pages_again(name);
+    let is_again = again >= AGAIN;
     let only_written = files.iter().any(|file| file.written > 0);
     let reads = if only_written { "writes to" } else { "reads here and there in" };
     let sentence = format!(
-        "{} {reads} mapped files{}: each touched page drags a read-ahead window along, {:.0} times what it wants",
+        "{} {reads} mapped files{}: faults read {over:.0} pages for each that they wait for, {}",
         words::who(&subject),
         pattern.map(|file| format!(" ({file})")).unwrap_or_default(),
-        over,
+        match is_again {
+            true => format!("and {} of these had been read before", words::percent(again)),
+            false if only_written => "since a page is read before a part of it is written".to_owned(),
+            false => "none of them again: it may be a cache that warms up".to_owned(),
+        },
     );
-    let again = facts.pages_again(name);
     let window = facts.setting(device, "queue/read_ahead_kb").unwrap_or("?");
     // A read of the wanted page alone takes its share of the bytes at least.
     let run_queue_ns: u64 = waited.groups.iter().map(|group| group.run_queue_ns).sum();
@@ -102,17 +109,13 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, files: &[&FilePattern], re
         .about(subject)
         .upper_bound()
         // What is read for the first time may be a cache that warms up, and used a moment later.
-        .sure(if again >= AGAIN || only_written { Confidence::Certain } else { Confidence::Likely })
+        .sure(if is_again || only_written { Confidence::Certain } else { Confidence::Possible })
+        .at_most(if is_again || only_written { Severity::Critical } else { Severity::Warning })
         .shown("read for each byte of a touched page", over, "bytes", format!("iowhy files{flags}"))
         .shown("read from the device", read as f64 / facts.seconds(), "bytes/s", format!("iowhy stat -d {name}"))
         .shown("waits for touched pages", waited.waits as f64 / facts.seconds(), "1/s", "iowhy waits")
         .shown("pages read that had been read before", again * 100.0, "%", "iowhy cache")
-        .fix(format!(
-            "madvise(MADV_RANDOM) on the mapping; where the program cannot be changed and is past its \
-             start, a smaller window: `echo 16 > /sys/block/{name}/queue/read_ahead_kb` (now {window}; \
-             btrfs: /sys/class/bdi/btrfs-*/read_ahead_kb), and restart the program, since open files \
-             keep the old one; it slows down who reads in order"
-        ))
+        .fix(fix(name, window, is_again || only_written))
         .check(
             "`grep workingset_refault_file /proc/vmstat` twice: where it stands still, the windows warm \
              the cache: leave them. With a window of 16 KiB the bytes read fall and the rate of faults \
@@ -120,9 +123,66 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, files: &[&FilePattern], re
         )
 }
 
+fn fix(name: &str, window: &str, is_wasted: bool) -> String {
+    if !is_wasted {
+        return "if the program keeps faulting after its start: madvise(MADV_RANDOM) on the mapping; while \
+                it starts, the windows help it: leave them as they are"
+            .to_owned();
+    }
+    format!(
+        "madvise(MADV_RANDOM) on the mapping; where the program cannot be changed, a smaller window: \
+         `echo 16 > /sys/block/{name}/queue/read_ahead_kb` (now {window}; btrfs: \
+         /sys/class/bdi/btrfs-*/read_ahead_kb), and restart the program, since open files keep the old \
+         one; it slows down who reads in order, and starts of programs"
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::diagnosis::diagnose;
+    use crate::script::Script;
+
+    const MS: u64 = 1_000_000;
+
+    /// Faults of a program at random places, of so many different windows; and a backup that reads
+    /// ahead in another file, on that device.
+    fn found(windows: u64, backup: Option<&str>) -> Option<Finding> {
+        let mut script = Script::new(10);
+        for index in 0..400_u64 {
+            let place = index % windows * 7919 % 100_003;
+            let read = script.read("sda", 131_072).by(7, "db").at((index * 20 * MS) as i64);
+            let read = read.sector(place * 256).origin(Origin::PageFault);
+            read.file("/data/table").direct(0, 0, 9 * MS).add();
+            script.wait((7, "db"), WaitClass::PageFault, 10 * MS, 9 * MS, 0);
+        }
+        for index in 0..backup.map_or(0, |_| 8000_u64) {
+            let read = script.read(backup.unwrap_or(""), 131_072).by(8, "tar");
+            let read = read.at((index * MS) as i64).sector((1 << 28) + index * 256);
+            read.origin(Origin::Readahead).file("/data/dump").direct(0, 0, MS).add();
+        }
+        let found = diagnose(&script.summary()).findings;
+        found.into_iter().find(|it| it.cause == "readahead-waste")
+    }
+
+    #[test]
+    fn what_is_read_once_may_be_a_start() {
+        let again = found(300, None).unwrap();
+        assert!(again.confidence == Confidence::Certain && again.fix.contains("echo 16"), "{again:?}");
+        assert!(again.sentence.contains("faults read 32 pages for each"), "{again:?}");
+        let once = found(400, None).unwrap();
+        assert!(once.confidence == Confidence::Possible && once.severity == Severity::Warning);
+        assert!(!once.fix.contains("echo"), "{once:?}");
+    }
+
+    #[test]
+    fn read_ahead_of_somebody_else_is_not_dragged_along() {
+        for device in ["sda", "sdb"] {
+            let found = found(300, Some(device)).unwrap();
+            assert!(found.evidence[0].figure < 33.0, "{found:?}");
+            assert_eq!(found.subject.device.as_deref(), Some("sda"));
+        }
+    }
 
     #[test]
     fn pieces_of_windows_are_no_scan_however_many_files_are_known() {
