@@ -34,8 +34,21 @@ const ATTACHED: &[&str] = &["pcie", "sata", "sas", "usb", "mmc", "pci"];
 /// Amazon, Google and Alibaba call themselves in `nvme list`.
 const VOLUMES: &[&str] =
     &["Amazon Elastic Block Store", "nvme_card", "Alibaba Cloud Elastic Block Storage"];
+/// Transports of the hypervisors that clouds run, and few others.
+const OF_CLOUDS: &[&str] = &["hyperv", "xen"];
 /// How deep devices stand on each other at most.
 const LAYERS: usize = 8;
+
+/// Who gives a device to the machine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Seller {
+    /// A cloud, which sells it with a limit.
+    Cloud,
+    /// A hypervisor, which may limit it.
+    Hypervisor,
+    /// Nobody that is known: it may be the machine's own.
+    Unknown,
+}
 
 /// What rules ask.
 #[derive(Debug)]
@@ -275,6 +288,19 @@ impl<'a> Facts<'a> {
     pub fn is_own_drive(&self, device: &DeviceSummary) -> bool {
         let is_physical = self.summary.environment.is_virtual == Some(false);
         is_physical && self.is_built_in(&device.device, LAYERS)
+    }
+
+    /// Who gives the device to this machine, and may limit it.
+    pub fn seller(&self, device: &DeviceSummary) -> Seller {
+        let model = device.model.as_deref().unwrap_or_default();
+        let Some(transport) = device.transport.as_deref() else { return Seller::Unknown };
+        if VOLUMES.iter().any(|it| model.contains(it)) || OF_CLOUDS.contains(&transport) {
+            return Seller::Cloud;
+        }
+        match self.summary.environment.is_virtual {
+            Some(true) => Seller::Hypervisor,
+            _ => Seller::Unknown,
+        }
     }
 
     fn is_built_in(&self, name: &str, layers: usize) -> bool {

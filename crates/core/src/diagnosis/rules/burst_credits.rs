@@ -3,8 +3,9 @@
 use super::provider_cap::{even_bins, is_saturated};
 use super::*;
 use crate::analysis::Direction;
-use crate::analysis::patterns::Bin;
+use crate::analysis::patterns::{Bin, Timeline};
 use crate::analysis::summary::DeviceSummary;
+use facts::moment::Around;
 use facts::shape::{self, Step};
 
 /// The sizes of requests and the level after the drop must be this even. Chosen: as for a cap, with room
@@ -18,13 +19,18 @@ const EVEN_BEFORE: f64 = 0.35;
 const DROP: f64 = 0.7;
 /// Bins of half a second that must be seen.
 const BINS: usize = 8;
+/// How much the share of reads may differ between the two levels, and what must still wait at once of
+/// what did before. Chosen, as for a changed setting.
+const SAME_READS: f64 = 0.1;
+const AS_DEEP: f64 = 0.65;
 
 rule!(
     "burst-credits",
     "used-up burst credits",
     "Many cloud volumes and instances may exceed their limit for a while, from a credit that refills \
      when they do less. When it is used up, the rate falls to the limit from one moment to the next, \
-     although the load is the same, and stays there. A solid-state drive of this machine does the same where \
+     although the load is the same, and stays there. A volume that was made from a snapshot looks the \
+     same where blocks begin to be read for the first time. A solid-state drive of this machine does the same where \
      the fast part of its memory, which takes writes first, is full, or where it has become too hot.",
     "A load that changed at the same moment: other processes, sizes or depth.",
     symptoms: ["provider-cap", "noisy-neighbour", "serial-reads", "device-slow-tail"],
@@ -45,9 +51,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
         return Err(Missing(format!("{name} is slower than before, but is a drive of this machine: it has no credit")));
     };
     let sentence = format!(
-        "{name} fell from {} to {} requests a second {} after the watch began, and stayed there under the same load: {}",
-        words::number(step.before),
+        "{name} gives {} instead of {} requests a second since {}, same mix, size and depth: {}",
         words::number(step.after),
+        words::number(step.before),
         words::time(since_ns),
         used_up.what,
     );
@@ -73,11 +79,26 @@ struct UsedUp {
 
 /// Of what a provider sells.
 const VOLUME: UsedUp = UsedUp {
-    what: "its burst credit is used up",
+    what: "a used-up burst credit",
     sure: Confidence::Likely,
-    fix: "a volume whose base limit is enough (gp3 or provisioned instead of gp2), or less load until the credit is back",
-    check: "the provider's graph of the credit (EBS: BurstBalance; of the instance: EBSIOBalance%, EBSByteBalance%): not near zero means something else slowed it",
+    fix: "look at the credit (EBS: BurstBalance) before buying: less load until it is back, or a volume \
+          whose base limit is enough (gp3 or provisioned instead of gp2)",
+    check: CREDIT,
 };
+
+/// Of such a volume that is read.
+const VOLUME_READ: UsedUp = UsedUp {
+    what: "a used-up burst credit, or blocks that are read for the first time",
+    sure: Confidence::Likely,
+    fix: "look at the credit (EBS: BurstBalance) before buying: less load until it is back, or a volume \
+          whose base limit is enough (gp3 or provisioned instead of gp2). A volume restored from a \
+          snapshot: read it once (`dd if=/dev/NAME of=/dev/null bs=1M`, which only reads), or fast \
+          snapshot restore",
+    check: CREDIT,
+};
+const CREDIT: &str = "the provider's graph of the credit (EBS: BurstBalance; of the instance: \
+                      EBSIOBalance%, EBSByteBalance%): not near zero means something else slowed it; \
+                      blocks that were read before and are fast are a first touch, no credit";
 
 /// Of a solid-state drive of one's own that is written.
 const WRITTEN: UsedUp = UsedUp {
@@ -98,11 +119,12 @@ const HEALTH: &str = "its health log (`smartctl -a`, `nvme smart-log`): a warnin
 
 /// What a device can have used up; nothing that is known where it is a rotating disk of one's own.
 fn used_up(facts: &Facts<'_>, device: &DeviceSummary) -> Option<&'static UsedUp> {
+    let requests = |direction| facts::of(device, direction).requests;
+    let is_written = requests(Direction::Write) > requests(Direction::Read);
     if !facts.is_own_drive(device) {
-        return Some(&VOLUME);
+        return Some(if is_written { &VOLUME } else { &VOLUME_READ });
     }
-    let written = facts::of(device, Direction::Write).requests;
-    let kind = if written > facts::of(device, Direction::Read).requests { &WRITTEN } else { &READ };
+    let kind = if is_written { &WRITTEN } else { &READ };
     (facts.number(device, "queue/rotational") == Some(0.0)).then_some(kind)
 }
 
@@ -144,7 +166,21 @@ fn drop_of(facts: &Facts<'_>, device: &DeviceSummary) -> Option<Fall> {
     let as_before_ns = before_ns / before_count.max(1.0) * after_count;
     let extra = (after_ns - as_before_ns).max(0.0) / (before_ns + after_ns).max(1.0);
     let dropped = step.after <= DROP * step.before && step.after > 0.0;
-    dropped.then_some(Fall { step, since_ns, extra })
+    (dropped && is_same_load(facts, device, step.at, &timeline)).then_some(Fall { step, since_ns, extra })
+}
+
+/// Whether the same programs ask for the same mix, as many at once, before and after the bin `at` of
+/// `timeline`: another load has another rate.
+fn is_same_load(facts: &Facts<'_>, device: &DeviceSummary, at: usize, timeline: &Timeline) -> bool {
+    let Some(patterns) = facts.patterns(&device.device) else { return false };
+    // The first bins of the device are not in `timeline`.
+    let quiet = patterns.timeline.bins.iter().take_while(|bin| bin.requests == 0).count() as u64;
+    let at_ns = quiet * patterns.timeline.bin_ns + (at + 1) as u64 * timeline.bin_ns;
+    let around = Around::new(patterns, at_ns.saturating_sub(timeline.bin_ns), at_ns + timeline.bin_ns);
+    let Some(around) = around else { return false };
+    let (before, since) = (around.before, around.since);
+    let same_mix = (before.read_share() - since.read_share()).abs() <= SAME_READS;
+    same_mix && since.depth() >= AS_DEEP * before.depth() && !around.is_another_program()
 }
 
 #[cfg(test)]
@@ -179,9 +215,37 @@ mod tests {
     #[test]
     fn a_drive_of_ones_own_has_no_credit() {
         let ends = |said: Option<String>, end: &str| said.is_some_and(|it| it.ends_with(end));
-        assert!(ends(said("fc", "0", true), "its burst credit is used up"));
+        assert!(ends(said("fc", "0", true), "or blocks that are read for the first time"));
+        assert!(ends(said("fc", "0", false), "a used-up burst credit"));
         assert!(ends(said("sata", "0", true), "it may have become too hot"));
         assert!(ends(said("sata", "0", false), "is full, or it is too hot"));
         assert_eq!(said("sata", "1", false), None);
+    }
+
+    /// Whether a cloud's volume that gives a quarter since the middle is said to have used up its credit:
+    /// the share of reads, how many wait at once, and who asks, before and after.
+    fn is_credit(reads: [u64; 2], depth: [u64; 2], who: [&str; 2]) -> bool {
+        let mut script = Script::new(10);
+        let (mut at, mut index) = (0, 0);
+        while at < 9_900_000_000_u64 {
+            let half = usize::from(at >= 5_000_000_000);
+            let takes = [250_000, 1_000_000][half];
+            let is_read = index % 10 < reads[half];
+            let one = if is_read { script.read("sda", 4096) } else { script.write("sda", 4096) };
+            let one = one.by(7 + half as u32, who[half]).file("/data/table");
+            one.at(at as i64).sector(at).direct(0, 0, takes * depth[half]).add();
+            (at, index) = (at + takes, index + 1);
+        }
+        let found = diagnose(&script.summary()).findings;
+        found.iter().any(|it| it.cause == "burst-credits")
+    }
+
+    #[test]
+    fn another_load_has_another_rate() {
+        assert!(is_credit([5, 5], [8, 8], ["db", "db"]));
+        // Reads that become writes of a checkpoint; fewer at once; another program.
+        assert!(!is_credit([9, 2], [8, 8], ["db", "db"]));
+        assert!(!is_credit([5, 5], [8, 2], ["db", "db"]));
+        assert!(!is_credit([5, 5], [8, 8], ["db", "dump"]));
     }
 }
