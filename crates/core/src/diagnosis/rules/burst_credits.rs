@@ -64,7 +64,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("rate before", step.before, "1/s", format!("iowhy stat -d {name} 1"))
         .shown("rate since", step.after, "1/s", format!("iowhy stat -d {name} 1"))
         .shown("requests waiting at the device", device.in_flight_mean, "requests", format!("iowhy -d {name}"))
-        .fix(used_up.fix)
+        .fix(used_up.fix.replace("/dev/NAME", &format!("/dev/{name}")))
         .check(used_up.check)
         .into())
 }

@@ -6,6 +6,12 @@ use crate::model::WaitClass;
 
 /// Functions that queue a bio which a limit held back.
 const DISPATCH: &[&str] = &["blk_throtl_dispatch_work_fn", "throtl_pd_offline"];
+/// Functions in which a thread works off what its cgroup owes: io.latency of a neighbour, or io.cost's
+/// debt (blkcg_schedule_throttle). A limit of io.max never makes a thread wait there.
+const OF_DEBT: &[&str] =
+    &["blkcg_maybe_throttle_current", "__blkcg_maybe_throttle_*", "blkcg_iolatency_throttle"];
+/// The one of them that only io.latency has.
+const OF_LATENCY: &[&str] = &["blkcg_iolatency_throttle"];
 /// From which share of the requests' time, queued by the limit's worker, on it is the limit where no
 /// wait tells (asynchronous programs). Chosen.
 const DISPATCHED: f64 = 0.3;
@@ -16,8 +22,9 @@ rule!(
     "A limit on a cgroup (io.max, or blkio.throttle.* of version 1) makes the kernel keep a piece of \
      I/O (a bio) until the cgroup may send more. It is not queued yet, so iostat, blktrace and the \
      device see short requests and an idle disk, while the program waits many times longer. A kernel \
-     worker (blk_throtl_dispatch_work_fn) queues it when its time has come, which tells it apart. \
-     io.latency holds back the neighbours of a cgroup that misses its target: their waits tell.",
+     worker (blk_throtl_dispatch_work_fn) queues it when its time has come, by which it is known. io.latency \
+     throttles the neighbours of a cgroup that misses its target, and io.cost a cgroup that owes for \
+     swap or metadata: their threads wait in the kernel for it.",
     "Waits of the same program without the worker in between, or the same waits after the limit was \
      raised.",
     symptoms: [
@@ -46,20 +53,21 @@ fn judge(facts: &Facts<'_>) -> Judged {
         subject.device = facts.devices().iter().find(held).map(|it| it.device.clone());
         Finding::of_share(ImpactOf::DeviceTime, dispatched, 1.0, String::new())
     };
-    let who = words::who(&subject);
-    let on = words::on(&subject);
-    let pid = words::pid(&subject);
+    let by = Throttle::of(facts);
+    let (who, on, pid) = (words::who(&subject), words::on(&subject), words::pid(&subject));
     let mut finding = finding
-        .saying(format!("the I/O limit of its cgroup holds {who} back{on}"))
+        .saying(match by {
+            Throttle::Limit => format!("the I/O limit of its cgroup throttles {who}{on}"),
+            Throttle::Latency => format!(
+                "io.latency throttles {who}{on}: a neighbour of its cgroup misses its target"
+            ),
+            Throttle::Debt => format!(
+                "{who}{on} works off what its cgroup owes: io.latency of a neighbour, or io.cost"
+            ),
+        })
         .about(subject)
         .sure(if held_ns > 0 { Confidence::Certain } else { Confidence::Likely })
-        .fix(format!(
-            "raise or remove the limit of its cgroup (`cat /proc/{pid}/cgroup`) or of one above it: io.max \
-             (`echo \"MAJ:MIN rbps=max wbps=max riops=max wiops=max\" > io.max` removes it), io.latency of a \
-             neighbour, version 1: blkio.throttle.*; systemd (IOReadIOPSMax= and the like) or the container's \
-             settings may set it again; or give the program less to do; without a limit it may keep the disk \
-             from others"
-        ))
+        .fix(by.fix(&pid))
         .check("without the limit the waits end and the device gets busier; if they stay, it was not the limit");
     // Each sign may be missing: programs that do not wait themselves, or no stack of the worker.
     if held_ns > 0 {
@@ -74,10 +82,59 @@ fn judge(facts: &Facts<'_>) -> Judged {
     Ok(finding.into())
 }
 
+/// What throttles.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Throttle {
+    /// io.max, or version 1's blkio.throttle.
+    Limit,
+    /// io.latency.
+    Latency,
+    /// io.latency or io.cost: the kernel makes a thread wait for both at the same place.
+    Debt,
+}
+
+impl Throttle {
+    fn of(facts: &Facts<'_>) -> Throttle {
+        let of_class = |functions: &[&str]| {
+            let fits = |functions: &[&str], stack: &[String]| facts::has_function(stack, functions);
+            let known = facts.waits_with(|it| {
+                it.class == WaitClass::CgroupThrottle && fits(functions, &it.functions)
+            });
+            known.0
+        };
+        let (debt, latency) = (of_class(OF_DEBT), of_class(OF_LATENCY));
+        let all = facts.waits_for(WaitClass::CgroupThrottle).time_ns;
+        if debt == 0 || debt * 2 < all {
+            Throttle::Limit
+        } else if latency * 2 >= debt {
+            Throttle::Latency
+        } else {
+            Throttle::Debt
+        }
+    }
+
+    fn fix(self, pid: &str) -> String {
+        match self {
+            Throttle::Limit => format!(
+                "raise or remove the limit of its cgroup (`cat /proc/{pid}/cgroup`) or of one above it: \
+                 io.max (`echo \"MAJ:MIN rbps=max wbps=max riops=max wiops=max\" > io.max` removes it), \
+                 version 1: blkio.throttle.*; systemd (IOReadIOPSMax= and the like) or the container's \
+                 settings may set it again; or give the program less to do; without a limit it may keep \
+                 the disk from others"
+            ),
+            Throttle::Latency | Throttle::Debt => format!(
+                "raise the target in io.latency of the neighbours of its cgroup (`cat \
+                 /proc/{pid}/cgroup`), or remove it; where `cat /sys/fs/cgroup/io.cost.qos` shows \
+                 enable=1: more io.weight for its cgroup, or a model that fits the device (io.cost.model)"
+            ),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use crate::diagnosis::{Finding, diagnose};
-    use crate::model::WaitClass;
+    use crate::model::{Stack, WaitClass};
     use crate::script::Script;
 
     const MS: u64 = 1_000_000;
@@ -105,6 +162,28 @@ mod tests {
         let found = found(&worker);
         assert_eq!(rows(&found), ["requests' time queued by the limit's worker"]);
         // It is not the worker that is held back.
-        assert_eq!(found.sentence, "the I/O limit of its cgroup holds a process back on sda");
+        assert_eq!(found.sentence, "the I/O limit of its cgroup throttles a process on sda");
+    }
+
+    #[test]
+    fn what_is_owed_is_no_limit_of_io_max() {
+        let said = |function: Option<&str>| {
+            let mut script = Script::new(10);
+            script.wait((7, "cat"), WaitClass::CgroupThrottle, 5000 * MS, 0, 0);
+            if let Some(function) = function {
+                let frames = vec![script.names.intern(function)];
+                let stack = Stack { stack_id: 1, user: false, frames, complete: true, reason: None };
+                script.batch.stacks.push(stack);
+                script.batch.waits[0].stack_id = Some(1);
+            }
+            found(&script)
+        };
+        assert!(said(None).fix.contains("io.max"));
+        assert!(said(Some("blk_throtl_bio")).sentence.starts_with("the I/O limit of its cgroup"));
+        let debt = said(Some("__blkcg_maybe_throttle_blkg"));
+        assert!(debt.sentence.contains("io.latency of a neighbour, or io.cost"), "{debt:?}");
+        assert!(!debt.fix.contains("io.max") && debt.fix.contains("io.cost.qos"));
+        let latency = said(Some("blkcg_iolatency_throttle"));
+        assert!(latency.sentence.starts_with("io.latency throttles cat (7)"), "{latency:?}");
     }
 }

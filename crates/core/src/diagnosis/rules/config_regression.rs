@@ -25,7 +25,7 @@ rule!(
     "config-regression",
     "a setting that differs",
     "The same load behaves differently under another scheduler, queue length, read-ahead, mount option or \
-     kernel. Within one watch iowhy looks at the settings of devices about once a second, and compares the \
+     kernel. Within one watch iowhy polls the settings of devices about once a second, and compares the \
      times before and after a change; between two hosts, or before and after an update, iowhy diff A B shows \
      what differs and in which stage the time differs.",
     "Times that changed at another moment than the setting, or with the load.",

@@ -22,7 +22,7 @@ rule!(
     "Direct I/O has to keep the page cache honest: before it touches a range, dirty pages there are \
      written and waited for, and cached ones are thrown away. A file that one program uses directly and \
      another through the cache pays for both, each time; and a buffered write waits at the file's lock \
-     until the direct I/O that is under way is done.",
+     until the direct I/O in flight is done.",
     "Different files, or one way after the other.",
     needs: [Files],
     symptoms: ["journal-commit", "writeback-burst", "noisy-neighbour"],
@@ -70,7 +70,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
 }
 
 /// How long threads waited at the file's lock for those that use the file the other way, nanoseconds, and how
-/// often: no longer than direct I/O was under way for each of them.
+/// often: no longer than direct I/O was in flight for each of them.
 fn at_lock(facts: &Facts<'_>, file: &FilePattern) -> (u64, u64) {
     let of_file = facts.waits(|group| {
         group.class == WaitClass::FsLock && group.file.as_ref() == Some(&file.file)

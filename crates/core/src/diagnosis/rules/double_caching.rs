@@ -3,8 +3,12 @@
 use super::*;
 use crate::analysis::summary::DeviceSummary;
 
-/// Bytes a second from which on a second copy of all of them costs something.
+/// Bytes a second from which on a second copy of all of them costs something. Chosen.
 const BYTES_PER_S: f64 = 4e6;
+
+/// Compressed file systems: the cache below holds other bytes than the one above, and whoever mounts
+/// such images (snapd) sets the loop device up.
+const COMPRESSED: &[&str] = &["squashfs", "erofs", "cramfs"];
 
 rule!(
     "double-caching",
@@ -12,14 +16,16 @@ rule!(
     "A loop device without direct I/O reads and writes its file through the page cache, although the \
      file system on the device has its own. All data is in memory twice and copied once more, flushes \
      wait for both, and write errors of the lower file show late.",
-    "A loop device with direct I/O (losetup -l shows DIO 1).",
+    "A loop device with direct I/O (losetup -l shows DIO 1), or one with a compressed image.",
     needs: [Settings],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {
     let moved = |device: &DeviceSummary| device.directions.0.iter().map(|it| it.bytes_per_s).sum::<f64>();
     let buffered = |device: &DeviceSummary| {
+        let kind = facts.file_system(&device.device);
         device.backing_file.is_some()
+            && !kind.is_some_and(|it| COMPRESSED.contains(&it))
             && !device.below.is_empty()
             && facts.setting(device, "loop/dio").is_some_and(|it| it.trim() == "0")
             && moved(device) >= BYTES_PER_S
@@ -43,4 +49,48 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .fix(format!("`losetup --direct-io=on /dev/{name}`, and the same where the loop device is set up; it fails where the disk below has larger blocks"))
         .check(format!("`losetup -l /dev/{name}` shows DIO 0; with 1, `free` shows less buff/cache and the speed stays or rises; if it falls, the second copy was of use"))
         .into())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::diagnosis::diagnose;
+    use crate::model::environment::{Device, Mount};
+    use crate::script::Script;
+
+    /// Whether a loop device that holds such a file system, and moves so many MiB a second, is named.
+    fn is_found(kind: &str, mebibytes: u64) -> bool {
+        let mut script = Script::new(10);
+        script.environment.devices.push(Device {
+            name: "loop3".to_owned(),
+            major: 7,
+            minor: 3,
+            below: vec!["sda".to_owned()],
+            backing_file: Some("/images/it.img".to_owned()),
+            settings_start: [("loop/dio".to_owned(), "0".to_owned())].into(),
+            ..Device::default()
+        });
+        script.environment.mounts.push(Mount {
+            major: 7,
+            minor: 3,
+            path: "/mnt".to_owned(),
+            kind: kind.to_owned(),
+            source: "/dev/loop3".to_owned(),
+            ..Mount::default()
+        });
+        for index in 0..mebibytes * 10 {
+            let read = script.read("loop3", 1 << 20).by(7, "cat").at(index as i64 * 10_000_000);
+            let mut read = read.sector(index * 2048).direct(0, 0, 5_000_000);
+            (read.request.major, read.request.minor) = (7, 3);
+            read.add();
+        }
+        let found = diagnose(&script.summary()).findings;
+        found.iter().any(|it| it.cause == "double-caching")
+    }
+
+    #[test]
+    fn compressed_images_are_not_cached_twice() {
+        assert!(is_found("ext4", 5));
+        assert!(!is_found("squashfs", 5));
+        assert!(!is_found("ext4", 3));
+    }
 }

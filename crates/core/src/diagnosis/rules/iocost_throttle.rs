@@ -1,4 +1,4 @@
-//! The I/O cost model holds the requests of a cgroup back.
+//! The I/O cost model throttles a cgroup.
 
 use super::*;
 use crate::model::WaitClass;
@@ -23,7 +23,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     }
     let subject = waited.subject();
     let sentence = format!(
-        "the kernel's I/O cost model (io.cost) holds {} back{}: its cgroup has used up its share",
+        "the kernel's I/O cost model (io.cost) throttles {}{}: its cgroup has used up its share",
         words::who(&subject),
         words::on(&subject),
     );
