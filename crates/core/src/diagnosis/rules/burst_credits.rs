@@ -27,17 +27,19 @@ const AS_DEEP: f64 = 0.65;
 rule!(
     "burst-credits",
     "used-up burst credits",
-    "Many cloud volumes and instances may exceed their limit for a while, from a credit that refills \
-     when they do less. When it is used up, the rate falls to the limit from one moment to the next, \
-     although the load is the same, and stays there. A volume that was made from a snapshot looks the \
-     same where blocks begin to be read for the first time. A solid-state drive of this machine does the same where \
-     the fast part of its memory, which takes writes first, is full, or where it has become too hot.",
+    "Many cloud volumes and instances may exceed their limit for a while, from a credit that \
+     refills when they do less. When it is used up, the rate falls to the limit from one moment \
+     to the next, although the load is the same, and stays there. A volume that was made from a \
+     snapshot looks the same where blocks begin to be read for the first time. A solid-state \
+     drive of this machine does the same where the fast part of its memory, which takes writes \
+     first, is full, or where it has become too hot.",
     "A load that changed at the same moment: other processes, sizes or depth.",
     symptoms: ["provider-cap", "noisy-neighbour", "serial-reads", "device-slow-tail"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {
-    let dropped = |device: &&DeviceSummary| is_saturated(device) && drop_of(facts, device).is_some();
+    let dropped =
+        |device: &&DeviceSummary| is_saturated(device) && drop_of(facts, device).is_some();
     let Some(device) = facts.devices().iter().find(dropped) else {
         let needed = BINS as f64 * 0.5e9;
         if (facts.duration_ns() as f64) < needed && !facts.devices().is_empty() {
@@ -45,10 +47,15 @@ fn judge(facts: &Facts<'_>) -> Judged {
         }
         return Ok(Verdict::Clear);
     };
-    let Some(Fall { step, since_ns, extra }) = drop_of(facts, device) else { return Ok(Verdict::Clear) };
+    let Some(Fall { step, since_ns, extra }) = drop_of(facts, device) else {
+        return Ok(Verdict::Clear);
+    };
     let name = &device.device;
     let Some(used_up) = used_up(facts, device) else {
-        return Err(Missing(format!("{name} is slower than before, but is a drive of this machine: it has no credit")));
+        return Err(Missing(format!(
+            "{name} is slower than before, but is a drive of this \
+                                    machine: it has no credit"
+        )));
     };
     let sentence = format!(
         "{name} gives {} instead of {} requests a second since {}, same mix, size and depth: {}",
@@ -63,7 +70,12 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .about(facts::subject_of(name, facts.top_process(device, |_| true)))
         .shown("rate before", step.before, "1/s", format!("iowhy stat -d {name} 1"))
         .shown("rate since", step.after, "1/s", format!("iowhy stat -d {name} 1"))
-        .shown("requests waiting at the device", device.in_flight_mean, "requests", format!("iowhy -d {name}"))
+        .shown(
+            "requests waiting at the device",
+            device.in_flight_mean,
+            "requests",
+            format!("iowhy -d {name}"),
+        )
         .fix(used_up.fix.replace("/dev/NAME", &format!("/dev/{name}")))
         .check(used_up.check)
         .into())
@@ -81,8 +93,8 @@ struct UsedUp {
 const VOLUME: UsedUp = UsedUp {
     what: "a used-up burst credit",
     sure: Confidence::Likely,
-    fix: "look at the credit (EBS: BurstBalance) before buying: less load until it is back, or a volume \
-          whose base limit is enough (gp3 or provisioned instead of gp2)",
+    fix: "look at the credit (EBS: BurstBalance) before buying: less load until it is back, or a \
+          volume whose base limit is enough (gp3 or provisioned instead of gp2)",
     check: CREDIT,
 };
 
@@ -90,15 +102,15 @@ const VOLUME: UsedUp = UsedUp {
 const VOLUME_READ: UsedUp = UsedUp {
     what: "a used-up burst credit, or blocks that are read for the first time",
     sure: Confidence::Likely,
-    fix: "look at the credit (EBS: BurstBalance) before buying: less load until it is back, or a volume \
-          whose base limit is enough (gp3 or provisioned instead of gp2). A volume restored from a \
-          snapshot: read it once (`dd if=/dev/NAME of=/dev/null bs=1M`, which only reads), or fast \
-          snapshot restore",
+    fix: "look at the credit (EBS: BurstBalance) before buying: less load until it is back, or a \
+          volume whose base limit is enough (gp3 or provisioned instead of gp2). A volume \
+          restored from a snapshot: read it once (`dd if=/dev/NAME of=/dev/null bs=1M`, which \
+          only reads), or fast snapshot restore",
     check: CREDIT,
 };
 const CREDIT: &str = "the provider's graph of the credit (EBS: BurstBalance; of the instance: \
-                      EBSIOBalance%, EBSByteBalance%): not near zero means something else slowed it; \
-                      blocks that were read before and are fast are a first touch, no credit";
+                      EBSIOBalance%, EBSByteBalance%): not near zero means something else slowed \
+                      it; blocks that were read before and are fast are a first touch, no credit";
 
 /// Of a solid-state drive of one's own that is written.
 const WRITTEN: UsedUp = UsedUp {
@@ -115,7 +127,9 @@ const READ: UsedUp = UsedUp {
     fix: "more air for it, or less to do at once",
     check: HEALTH,
 };
-const HEALTH: &str = "its health log (`smartctl -a`, `nvme smart-log`): a warning of temperature, or of time spent throttled, means heat; where there is neither, and nothing is written, something else slowed it";
+const HEALTH: &str = "its health log (`smartctl -a`, `nvme smart-log`): a warning of \
+                      temperature, or of time spent throttled, means heat; where there is \
+                      neither, and nothing is written, something else slowed it";
 
 /// What a device can have used up; nothing that is known where it is a rotating disk of one's own.
 fn used_up(facts: &Facts<'_>, device: &DeviceSummary) -> Option<&'static UsedUp> {
@@ -140,11 +154,8 @@ struct Fall {
 fn drop_of(facts: &Facts<'_>, device: &DeviceSummary) -> Option<Fall> {
     let timeline = even_bins(&facts.patterns(&device.device)?.timeline);
     let rates: Vec<f64> = timeline.bins.iter().map(|bin| timeline.per_s(bin.requests)).collect();
-    let sizes: Vec<f64> = timeline
-        .bins
-        .iter()
-        .map(|bin| bin.bytes as f64 / bin.requests.max(1) as f64)
-        .collect();
+    let sizes: Vec<f64> =
+        timeline.bins.iter().map(|bin| bin.bytes as f64 / bin.requests.max(1) as f64).collect();
     if rates.len() < BINS || shape::variation(&sizes) > EVEN {
         return None;
     }
@@ -159,14 +170,19 @@ fn drop_of(facts: &Facts<'_>, device: &DeviceSummary) -> Option<Fall> {
     }
     let since_ns = (step.at + 1) as f64 * timeline.bin_ns as f64;
     let sums = |bins: &[Bin]| -> (f64, f64) {
-        bins.iter().fold((0.0, 0.0), |sum, bin| (sum.0 + bin.q2c_ns as f64, sum.1 + bin.requests as f64))
+        bins.iter()
+            .fold((0.0, 0.0), |sum, bin| (sum.0 + bin.q2c_ns as f64, sum.1 + bin.requests as f64))
     };
     let (before, after) = timeline.bins.split_at(step.at);
     let ((before_ns, before_count), (after_ns, after_count)) = (sums(before), sums(after));
     let as_before_ns = before_ns / before_count.max(1.0) * after_count;
     let extra = (after_ns - as_before_ns).max(0.0) / (before_ns + after_ns).max(1.0);
     let dropped = step.after <= DROP * step.before && step.after > 0.0;
-    (dropped && is_same_load(facts, device, step.at, &timeline)).then_some(Fall { step, since_ns, extra })
+    (dropped && is_same_load(facts, device, step.at, &timeline)).then_some(Fall {
+        step,
+        since_ns,
+        extra,
+    })
 }
 
 /// Whether the same programs ask for the same mix, as many at once, before and after the bin `at` of
@@ -176,7 +192,8 @@ fn is_same_load(facts: &Facts<'_>, device: &DeviceSummary, at: usize, timeline: 
     // The first bins of the device are not in `timeline`.
     let quiet = patterns.timeline.bins.iter().take_while(|bin| bin.requests == 0).count() as u64;
     let at_ns = quiet * patterns.timeline.bin_ns + (at + 1) as u64 * timeline.bin_ns;
-    let around = Around::new(patterns, at_ns.saturating_sub(timeline.bin_ns), at_ns + timeline.bin_ns);
+    let around =
+        Around::new(patterns, at_ns.saturating_sub(timeline.bin_ns), at_ns + timeline.bin_ns);
     let Some(around) = around else { return false };
     let (before, since) = (around.before, around.since);
     let same_mix = (before.read_share() - since.read_share()).abs() <= SAME_READS;

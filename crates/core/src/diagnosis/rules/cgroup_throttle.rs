@@ -19,14 +19,15 @@ const DISPATCHED: f64 = 0.3;
 rule!(
     "cgroup-throttle",
     "a cgroup's I/O limit",
-    "A limit on a cgroup (io.max, or blkio.throttle.* of version 1) makes the kernel keep a piece of \
-     I/O (a bio) until the cgroup may send more. It is not queued yet, so iostat, blktrace and the \
-     device see short requests and an idle disk, while the program waits many times longer. A kernel \
-     worker (blk_throtl_dispatch_work_fn) queues it when its time has come, by which it is known. io.latency \
-     throttles the neighbours of a cgroup that misses its target, and io.cost a cgroup that owes for \
-     swap or metadata: their threads wait in the kernel for it.",
-    "Waits of the same program without the worker in between, or the same waits after the limit was \
-     raised.",
+    "A limit on a cgroup (io.max, or blkio.throttle.* of version 1) makes the kernel keep a \
+     piece of I/O (a bio) until the cgroup may send more. It is not queued yet, so iostat, \
+     blktrace and the device see short requests and an idle disk, while the program waits many \
+     times longer. A kernel worker (blk_throtl_dispatch_work_fn) queues it when its time has \
+     come, by which it is known. io.latency throttles the neighbours of a cgroup that misses its \
+     target, and io.cost a cgroup that owes for swap or metadata: their threads wait in the \
+     kernel for it.",
+    "Waits of the same program without the worker in between, or the same waits after the limit \
+     was raised.",
     symptoms: [
         "lock-behind-io", "journal-commit", "serial-reads", "inode-lock", "provider-cap",
         "fsync-heavy", "bulk-scan", "device-slow-tail", "noisy-neighbour", "burst-credits",
@@ -68,16 +69,28 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .about(subject)
         .sure(if held_ns > 0 { Confidence::Certain } else { Confidence::Likely })
         .fix(by.fix(&pid))
-        .check("without the limit the waits end and the device gets busier; if they stay, it was not the limit");
+        .check(
+            "without the limit the waits end and the device gets busier; if they stay, it was \
+                not the limit",
+        );
     // Each sign may be missing: programs that do not wait themselves, or no stack of the worker.
     if held_ns > 0 {
         finding = finding
-            .shown("waits for the limit, before the request was queued", held_ns as f64, "ns", "iowhy waits")
+            .shown(
+                "waits for the limit, before the request was queued",
+                held_ns as f64,
+                "ns",
+                "iowhy waits",
+            )
             .shown("longest wait", waited.longest_ns() as f64, "ns", "iowhy waits");
     }
     if dispatched > 0.0 {
-        finding = finding
-            .shown("requests' time queued by the limit's worker", dispatched * 100.0, "%", "iowhy stacks");
+        finding = finding.shown(
+            "requests' time queued by the limit's worker",
+            dispatched * 100.0,
+            "%",
+            "iowhy stacks",
+        );
     }
     Ok(finding.into())
 }
@@ -116,16 +129,17 @@ impl Throttle {
     fn fix(self, pid: &str) -> String {
         match self {
             Throttle::Limit => format!(
-                "raise or remove the limit of its cgroup (`cat /proc/{pid}/cgroup`) or of one above it: \
-                 io.max (`echo \"MAJ:MIN rbps=max wbps=max riops=max wiops=max\" > io.max` removes it), \
-                 version 1: blkio.throttle.*; systemd (IOReadIOPSMax= and the like) or the container's \
-                 settings may set it again; or give the program less to do; without a limit it may keep \
-                 the disk from others"
+                "raise or remove the limit of its cgroup (`cat /proc/{pid}/cgroup`) or of one \
+                 above it: io.max (`echo \"MAJ:MIN rbps=max wbps=max riops=max wiops=max\" > \
+                 io.max` removes it), version 1: blkio.throttle.*; systemd (IOReadIOPSMax= and \
+                 the like) or the container's settings may set it again; or give the program \
+                 less to do; without a limit it may keep the disk from others"
             ),
             Throttle::Latency | Throttle::Debt => format!(
                 "raise the target in io.latency of the neighbours of its cgroup (`cat \
-                 /proc/{pid}/cgroup`), or remove it; where `cat /sys/fs/cgroup/io.cost.qos` shows \
-                 enable=1: more io.weight for its cgroup, or a model that fits the device (io.cost.model)"
+                 /proc/{pid}/cgroup`), or remove it; where `cat /sys/fs/cgroup/io.cost.qos` \
+                 shows enable=1: more io.weight for its cgroup, or a model that fits the device \
+                 (io.cost.model)"
             ),
         }
     }
@@ -172,7 +186,8 @@ mod tests {
             script.wait((7, "cat"), WaitClass::CgroupThrottle, 5000 * MS, 0, 0);
             if let Some(function) = function {
                 let frames = vec![script.names.intern(function)];
-                let stack = Stack { stack_id: 1, user: false, frames, complete: true, reason: None };
+                let stack =
+                    Stack { stack_id: 1, user: false, frames, complete: true, reason: None };
                 script.batch.stacks.push(stack);
                 script.batch.waits[0].stack_id = Some(1);
             }

@@ -24,10 +24,10 @@ const NO_MERGES: &str = "queue/nomerges";
 rule!(
     "config-regression",
     "a setting that differs",
-    "The same load behaves differently under another scheduler, queue length, read-ahead, mount option or \
-     kernel. Within one watch iowhy polls the settings of devices about once a second, and compares the \
-     times before and after a change; between two hosts, or before and after an update, iowhy diff A B shows \
-     what differs and in which stage the time differs.",
+    "The same load behaves differently under another scheduler, queue length, read-ahead, mount \
+     option or kernel. Within one watch iowhy polls the settings of devices about once a second, \
+     and compares the times before and after a change; between two hosts, or before and after an \
+     update, iowhy diff A B shows what differs and in which stage the time differs.",
     "Times that changed at another moment than the setting, or with the load.",
     needs: [Settings],
     symptoms: [
@@ -51,15 +51,22 @@ fn told(changed: &[ChangedSetting]) -> Verdict {
     };
     let of = first.device.as_deref().unwrap_or("the machine");
     let (was, is) = (chosen(&first.before), chosen(&first.after));
-    let sentence = format!("{} of {of} changed during the watch, from {was} to {is}", first.setting);
+    let sentence =
+        format!("{} of {of} changed during the watch, from {was} to {is}", first.setting);
     let impact = super::super::finding::LEAST_IMPACT;
     Finding::of_share(ImpactOf::DeviceTime, impact, 0.0, sentence)
         .about(Subject { device: first.device.clone(), ..Subject::default() })
         .sure(Confidence::Certain)
         .at_most(super::super::finding::Severity::Info)
         .shown("changes of settings", changed.len() as f64, "changes", "iowhy diff A B")
-        .fix("find what changed it (a tuning daemon, udev, a script), and set it back if the times got worse")
-        .check("`iowhy diff BEFORE AFTER` of a recording before and one after: no stage differs if it does not matter")
+        .fix(
+            "find what changed it (a tuning daemon, udev, a script), and set it back if the \
+              times got worse",
+        )
+        .check(
+            "`iowhy diff BEFORE AFTER` of a recording before and one after: no stage differs \
+                if it does not matter",
+        )
         .into()
 }
 
@@ -150,15 +157,43 @@ fn regression(facts: &Facts<'_>, slower: &Slower<'_>) -> Finding {
     Finding::of_device(facts, extra_ns as u64, whole, sentence(facts, slower))
         .about(facts::subject_of(name, facts.top_process(device, |_| true)))
         .sure(slower.confidence)
-        .shown(format!("{figure} before"), slower.figure(before), unit, format!("iowhy stat -d {name} 1"))
-        .shown(format!("{figure} since"), slower.figure(since), unit, format!("iowhy stat -d {name} 1"))
-        .shown("requests in flight before", before.depth(), "requests", format!("iowhy stat -d {name} 1"))
-        .shown("requests in flight since", since.depth(), "requests", format!("iowhy stat -d {name} 1"))
+        .shown(
+            format!("{figure} before"),
+            slower.figure(before),
+            unit,
+            format!("iowhy stat -d {name} 1"),
+        )
+        .shown(
+            format!("{figure} since"),
+            slower.figure(since),
+            unit,
+            format!("iowhy stat -d {name} 1"),
+        )
+        .shown(
+            "requests in flight before",
+            before.depth(),
+            "requests",
+            format!("iowhy stat -d {name} 1"),
+        )
+        .shown(
+            "requests in flight since",
+            since.depth(),
+            "requests",
+            format!("iowhy stat -d {name} 1"),
+        )
         .fix(match is_plain(was) && is_plain(setting) {
-            true => format!("`echo {was} > /sys/block/{name}/{setting}`, and find what changed it (a tuning daemon, udev, a script)"),
-            false => "set it back, and find what changed it (a tuning daemon, udev, a script)".to_owned(),
+            true => format!(
+                "`echo {was} > /sys/block/{name}/{setting}`, and find what changed \
+                             it (a tuning daemon, udev, a script)"
+            ),
+            false => {
+                "set it back, and find what changed it (a tuning daemon, udev, a script)".to_owned()
+            }
         })
-        .check(format!("`iowhy stat -d {name} 1` while it is set back: if nothing becomes faster at once, something else changed at the same moment"))
+        .check(format!(
+            "`iowhy stat -d {name} 1` while it is set back: if nothing becomes faster \
+                        at once, something else changed at the same moment"
+        ))
 }
 
 /// Whether a shell takes it as it is: a recording may hold anything.
@@ -178,7 +213,9 @@ fn sentence(facts: &Facts<'_>, slower: &Slower<'_>) -> String {
         }
     };
     let at_once = |it: &&ChangedSetting| {
-        it.device == change.device && it.between_ns == change.between_ns && it.setting != change.setting
+        it.device == change.device
+            && it.between_ns == change.between_ns
+            && it.setting != change.setting
     };
     let others = facts.summary().changed_settings.iter().filter(at_once);
     let others: Vec<&str> = others.map(|it| it.setting.as_str()).collect();
@@ -235,7 +272,11 @@ mod tests {
 
     /// What is said of a change, where `next` gives what is sent at a time of the watch, and how long until it is
     /// asked again.
-    fn said(seconds: u64, changed: SettingChange, next: impl Fn(u64) -> (u64, Sent)) -> Option<Finding> {
+    fn said(
+        seconds: u64,
+        changed: SettingChange,
+        next: impl Fn(u64) -> (u64, Sent),
+    ) -> Option<Finding> {
         let mut script = Script::new(seconds);
         script.environment.devices.push(Device {
             name: "sda".to_owned(),
@@ -258,7 +299,11 @@ mod tests {
     }
 
     /// The same, where it is blamed.
-    fn blamed(seconds: u64, changed: SettingChange, next: impl Fn(u64) -> (u64, Sent)) -> Option<Finding> {
+    fn blamed(
+        seconds: u64,
+        changed: SettingChange,
+        next: impl Fn(u64) -> (u64, Sent),
+    ) -> Option<Finding> {
         said(seconds, changed, next).filter(|it| it.sentence.contains(" instead of "))
     }
 
@@ -280,10 +325,17 @@ mod tests {
     #[test]
     fn what_takes_longer_since_a_change_is_its_doing() {
         let found = blamed(10, scheduler((5, 6)), slower).unwrap();
-        assert!(found.severity > Severity::Info && (0.3..0.5).contains(&found.impact), "{found:#?}");
-        let end = "since queue/scheduler was changed from none to bfq, about 5.50 s after the watch began";
+        assert!(
+            found.severity > Severity::Info && (0.3..0.5).contains(&found.impact),
+            "{found:#?}"
+        );
+        let end = "since queue/scheduler was changed from none to bfq, about 5.50 s after the \
+                   watch began";
         assert!(found.sentence.ends_with(end), "{found:#?}");
-        assert!(found.fix.starts_with("`echo none > /sys/block/sda/queue/scheduler`"), "{found:#?}");
+        assert!(
+            found.fix.starts_with("`echo none > /sys/block/sda/queue/scheduler`"),
+            "{found:#?}"
+        );
     }
 
     #[test]
@@ -296,7 +348,8 @@ mod tests {
 
     #[test]
     fn what_could_be_chosen_besides_is_no_change() {
-        let listed = change("queue/scheduler", (5, 6), "none [mq-deadline]", "none [mq-deadline] bfq");
+        let listed =
+            change("queue/scheduler", (5, 6), "none [mq-deadline]", "none [mq-deadline] bfq");
         assert_eq!(said(10, listed, slower), None);
     }
 
@@ -309,7 +362,10 @@ mod tests {
             ("larger", [alike(4, READ, 4096, 5 * MS), alike(4, READ, 65_536, 20 * MS)]),
             (
                 "more often",
-                [(10 * MS, alike(1, READ, 4096, 5 * MS).1), (7 * MS, alike(1, READ, 4096, 8 * MS).1)],
+                [
+                    (10 * MS, alike(1, READ, 4096, 5 * MS).1),
+                    (7 * MS, alike(1, READ, 4096, 8 * MS).1),
+                ],
             ),
         ];
         for (what, [before, since]) in loads {
@@ -347,7 +403,8 @@ mod tests {
 
     #[test]
     fn what_grows_all_the_time_is_nobodys_doing() {
-        let found = blamed(10, scheduler((5, 6)), |at| alike(4, READ, 4096, 5 * MS + at * 3 / 2000));
+        let found =
+            blamed(10, scheduler((5, 6)), |at| alike(4, READ, 4096, 5 * MS + at * 3 / 2000));
         assert_eq!(found, None);
     }
 
@@ -383,7 +440,8 @@ mod tests {
 
     #[test]
     fn smaller_requests_are_compared_by_their_bytes() {
-        let changed = |before: &str, after: &str| change("queue/read_ahead_kb", (5, 6), before, after);
+        let changed =
+            |before: &str, after: &str| change("queue/read_ahead_kb", (5, 6), before, after);
         let smaller = |at| then(at, alike(2, READ, 131_072, 5 * MS), alike(1, READ, 4096, 2 * MS));
         let found = blamed(10, changed("128", "4"), smaller);
         assert!(found.is_some_and(|it| it.sentence.contains("a second since queue/read_ahead_kb")));

@@ -2,16 +2,22 @@
 
 use super::*;
 use crate::analysis::patterns::{FilePattern, WaitGroup};
+use crate::analysis::summary::DeviceSummary;
 use crate::model::WaitClass;
 
 /// Requests of each kind that a file must have. Who writes through the cache may have none yet, since dirty
 /// pages wait for half a minute: then as many waits at the file's lock for those who do direct I/O.
 const BOTH: u64 = 20;
 /// Functions that clean the page cache before direct I/O.
-const CLEAN: &[&str] =
-    &["kiocb_invalidate_pages", "invalidate_inode_pages2_range", "filemap_write_and_wait_range", "kiocb_write_and_wait"];
+const CLEAN: &[&str] = &[
+    "kiocb_invalidate_pages",
+    "invalidate_inode_pages2_range",
+    "filemap_write_and_wait_range",
+    "kiocb_write_and_wait",
+];
 /// Buffered writes want a file's lock for themselves, which direct I/O holds until its requests are back.
-const BUFFERED: &[&str] = &["ext4_buffered_write_iter", "xfs_file_buffered_write", "btrfs_buffered_write"];
+const BUFFERED: &[&str] =
+    &["ext4_buffered_write_iter", "xfs_file_buffered_write", "btrfs_buffered_write"];
 /// Direct I/O that shares the lock with other direct I/O, and waits only for who wants it alone.
 const SHARED: &[&str] = &["rwsem_down_read_slowpath"];
 const DIRECT: &[&str] = &["ext4_dio_*", "xfs_file_dio_*", "btrfs_direct_*", "btrfs_dio_*"];
@@ -19,10 +25,10 @@ const DIRECT: &[&str] = &["ext4_dio_*", "xfs_file_dio_*", "btrfs_direct_*", "btr
 rule!(
     "direct-buffered-mix",
     "direct and buffered I/O on one file",
-    "Direct I/O has to keep the page cache honest: before it touches a range, dirty pages there are \
-     written and waited for, and cached ones are thrown away. A file that one program uses directly and \
-     another through the cache pays for both, each time; and a buffered write waits at the file's lock \
-     until the direct I/O in flight is done.",
+    "Direct I/O has to keep the page cache honest: before it touches a range, dirty pages there \
+     are written and waited for, and cached ones are thrown away. A file that one program uses \
+     directly and another through the cache pays for both, each time; and a buffered write waits \
+     at the file's lock until the direct I/O in flight is done.",
     "Different files, or one way after the other.",
     needs: [Files],
     symptoms: ["journal-commit", "writeback-burst", "noisy-neighbour"],
@@ -33,7 +39,6 @@ fn judge(facts: &Facts<'_>) -> Judged {
     if facts.summary().files.is_absent() && facts.summary().watch.requests > 0 {
         return Err(Missing("files are not in the data".to_owned()));
     }
-    let through_cache = |file: &FilePattern| file.cached + file.faults;
     let mixed = |file: &&FilePattern| {
         file.direct >= BOTH && (through_cache(file) >= BOTH || at_lock(facts, file).1 >= BOTH)
     };
@@ -41,40 +46,77 @@ fn judge(facts: &Facts<'_>) -> Judged {
         let file = patterns.access.files.iter().filter(mixed).max_by_key(|file| file.time_ns)?;
         Some((patterns.device.as_str(), file))
     });
-    let Some((name, file)) = found.max_by_key(|(_, file)| file.time_ns) else { return Ok(Verdict::Clear) };
-    let Some(device) = facts.devices().iter().find(|it| it.device == name) else { return Ok(Verdict::Clear) };
+    let Some((name, file)) = found.max_by_key(|(_, file)| file.time_ns) else {
+        return Ok(Verdict::Clear);
+    };
+    let Some(device) = facts.devices().iter().find(|it| it.device == name) else {
+        return Ok(Verdict::Clear);
+    };
+    Ok(finding(facts, device, file).into())
+}
+
+fn through_cache(file: &FilePattern) -> u64 {
+    file.cached + file.faults
+}
+
+fn finding<'a>(facts: &Facts<'a>, device: &'a DeviceSummary, file: &FilePattern) -> Finding {
+    let name = &device.device;
     let ((cleaning_ns, _), (locked_ns, locked)) = (facts.waits_in(CLEAN), at_lock(facts, file));
     let sentence = format!(
-        "{} is used past the page cache and through it: {} direct and {} cached requests, {} waits at its lock of one way for the other",
+        "{} is used past the page cache and through it: {} direct and {} cached requests, {} \
+         waits at its lock of one way for the other",
         file.file,
         words::count(file.direct),
         words::count(through_cache(file)),
         words::count(locked),
     );
-    let of_requests = Finding::of_device(facts, file.time_ns, facts::device_time_ns(device), sentence.clone());
+    let of_requests =
+        Finding::of_device(facts, file.time_ns, facts::device_time_ns(device), sentence.clone());
     let of_threads = Finding::of_blocked(facts, cleaning_ns + locked_ns, sentence);
     let cleans = through_cache(file) >= BOTH;
-    let finding = if !cleans || of_threads.impact > of_requests.impact { of_threads } else { of_requests };
-    Ok(finding
-        .about(Subject { file: Some(file.file.clone()), ..facts::subject_of(name, facts.top_process(device, |_| true)) })
+    let finding =
+        if !cleans || of_threads.impact > of_requests.impact { of_threads } else { of_requests };
+    finding
+        .about(Subject {
+            file: Some(file.file.clone()),
+            ..facts::subject_of(name, facts.top_process(device, |_| true))
+        })
         // One way needs most of that time, too.
         .upper_bound()
-        .sure(if cleaning_ns > 0 || locked_ns > 0 { Confidence::Certain } else { Confidence::Likely })
+        .sure(if cleaning_ns > 0 || locked_ns > 0 {
+            Confidence::Certain
+        } else {
+            Confidence::Likely
+        })
         .shown("direct requests", file.direct as f64 / facts.seconds(), "1/s", "iowhy files")
-        .shown("requests of the page cache", through_cache(file) as f64 / facts.seconds(), "1/s", "iowhy files")
+        .shown(
+            "requests of the page cache",
+            through_cache(file) as f64 / facts.seconds(),
+            "1/s",
+            "iowhy files",
+        )
         .shown("waits for the cache to be cleaned", cleaning_ns as f64, "ns", "iowhy waits")
-        .shown("waits of one way for the other at the file's lock", locked_ns as f64, "ns", "iowhy waits")
-        .fix("use the file one way: both programs with O_DIRECT, or both without; a backup of a database's files through its own interface")
-        .check("while the program that uses the cache is stopped, direct I/O gets faster; if not, the mix was not the cost")
-        .into())
+        .shown(
+            "waits of one way for the other at the file's lock",
+            locked_ns as f64,
+            "ns",
+            "iowhy waits",
+        )
+        .fix(
+            "use the file one way: both programs with O_DIRECT, or both without; a backup of a \
+              database's files through its own interface",
+        )
+        .check(
+            "while the program that uses the cache is stopped, direct I/O gets faster; if \
+                not, the mix was not the cost",
+        )
 }
 
 /// How long threads waited at the file's lock for those that use the file the other way, nanoseconds, and how
 /// often: no longer than direct I/O was in flight for each of them.
 fn at_lock(facts: &Facts<'_>, file: &FilePattern) -> (u64, u64) {
-    let of_file = facts.waits(|group| {
-        group.class == WaitClass::FsLock && group.file.as_ref() == Some(&file.file)
-    });
+    let of_file = facts
+        .waits(|group| group.class == WaitClass::FsLock && group.file.as_ref() == Some(&file.file));
     let sum = |of: fn(&WaitGroup) -> u64| of_file.groups.iter().map(|group| of(group)).sum::<u64>();
     let (for_others_ns, for_others) = facts.waits_with(|stack| {
         let has = |functions| facts::has_function(&stack.functions, functions);
@@ -103,8 +145,10 @@ mod tests {
             write.sector(index * 800).file("/data/table").direct(0, 0, 10 * MS).add();
         }
         for index in 0..50 {
-            let write = script.write("sda", 4096).origin(Origin::Writeback).at((index * 90 * MS) as i64);
-            let write = write.sector((1 << 20) + index * 64).part(Ok("/data/table"), 2048, Ok((8, "app")));
+            let write =
+                script.write("sda", 4096).origin(Origin::Writeback).at((index * 90 * MS) as i64);
+            let write =
+                write.sector((1 << 20) + index * 64).part(Ok("/data/table"), 2048, Ok((8, "app")));
             let write = write.part(Ok("/data/table"), 2048, Err("dirtied before the watch"));
             write.direct(0, 0, MS).add();
         }
@@ -166,7 +210,10 @@ mod tests {
             let found = found(&script);
             let mix = of(&found, "direct-buffered-mix");
             assert_eq!(mix.is_some(), is_mix, "{found:#?}");
-            assert!(mix.is_none_or(|it| it.sentence.contains("0 cached requests, 24 waits")), "{mix:?}");
+            assert!(
+                mix.is_none_or(|it| it.sentence.contains("0 cached requests, 24 waits")),
+                "{mix:?}"
+            );
             assert!(mix.is_none_or(|it| it.impact_of == ImpactOf::BlockedTime), "{mix:?}");
         }
     }

@@ -13,17 +13,20 @@ const LEAST: u64 = 20;
 rule!(
     "discard-storm",
     "a storm of discards",
-    "With the mount option discard, every deletion tells the device at once which blocks are free. Many \
-     devices do this slowly, in the same queue as reads and writes, and file systems wait for it in \
-     their commits. A large deletion then stops everything for seconds.",
+    "With the mount option discard, every deletion tells the device at once which blocks are \
+     free. Many devices do this slowly, in the same queue as reads and writes, and file systems \
+     wait for it in their commits. A large deletion then stops everything for seconds.",
     "Discards that nobody waits for.",
     symptoms: ["device-slow-tail", "journal-commit", "noisy-neighbour", "inode-lock"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {
     let time = |device: &DeviceSummary| {
-        let stage = facts::stage(device, Direction::Discard, Interval::Q2c)
-            .or(facts::stage(device, Direction::Discard, Interval::D2c));
+        let stage = facts::stage(device, Direction::Discard, Interval::Q2c).or(facts::stage(
+            device,
+            Direction::Discard,
+            Interval::D2c,
+        ));
         stage.map_or(0, |stage| stage.sum_ns)
     };
     let fits = |device: &DeviceSummary| {
@@ -35,10 +38,11 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let discards = facts::of(device, Direction::Discard);
     let stage = facts::stage(device, Direction::Discard, Interval::D2c);
     let mounts = facts.mounts(device);
-    let mounted = mounts.iter().find(|mount| {
-        mount.options.split(',').any(|word| word.starts_with("discard"))
-    });
-    let top = facts.top_process(device, |row| row.usage.directions[Direction::Discard].requests > 0);
+    let mounted = mounts
+        .iter()
+        .find(|mount| mount.options.split(',').any(|word| word.starts_with("discard")));
+    let top =
+        facts.top_process(device, |row| row.usage.directions[Direction::Discard].requests > 0);
     let sentence = format!(
         "{name} is busy with discards, {} a second of {} each: {} of its time",
         words::number(discards.requests_per_s),
@@ -49,7 +53,12 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .about(facts::subject_of(name, top))
         .sure(Confidence::Certain)
         .shown("discards", discards.requests_per_s, "1/s", format!("iowhy stat -d {name}"))
-        .shown("mean discard at the device", stage.map_or(0.0, |stage| stage.mean_ns), "ns", format!("iowhy stages -d {name}"))
+        .shown(
+            "mean discard at the device",
+            stage.map_or(0.0, |stage| stage.mean_ns),
+            "ns",
+            format!("iowhy stages -d {name}"),
+        )
         .fix(fix(name, mounted.map(|mount| mount.kind.as_str())))
         .check(check(mounted.map(|mount| (mount.path.as_str(), mount.kind.as_str()))))
         .into())
@@ -62,13 +71,17 @@ fn check(mount: Option<(&str, &str)>) -> String {
         Some((point, "xfs")) => {
             let point = shell_word(point);
             format!(
-                "XFS changes it only at the next mount of {point} (a remount is ignored): until then, \
-                 while no files are removed {ended}a program sends them itself (blkdiscard, fstrim)"
+                "XFS changes it only at the next mount of {point} (a remount is ignored): until \
+                 then, while no files are removed {ended}a program sends them itself \
+                 (blkdiscard, fstrim)"
             )
         }
         Some((point, _)) => {
             let point = shell_word(point);
-            format!("`mount -o remount,nodiscard {point}`: {ended}a program sends them itself (blkdiscard, fstrim)")
+            format!(
+                "`mount -o remount,nodiscard {point}`: {ended}a program sends them itself \
+                     (blkdiscard, fstrim)"
+            )
         }
         None => format!("while what sends them is stopped {ended}somebody else does"),
     }
@@ -78,20 +91,25 @@ fn fix(name: &str, mounted: Option<&str>) -> String {
     let source = match mounted {
         // From Linux 6.2 on btrfs discards by default.
         Some("btrfs") => {
-            "mount it with nodiscard, which btrfs needs from Linux 6.2 on, and let fstrim.timer give \
-             space back once a week (`systemctl enable --now fstrim.timer`); smaller deletions"
+            "mount it with nodiscard, which btrfs needs from Linux 6.2 on, and let fstrim.timer \
+             give space back once a week (`systemctl enable --now fstrim.timer`); smaller \
+             deletions"
         }
         Some(_) => {
-            "mount without discard (it is mounted with it; /etc/fstab), and let fstrim.timer give space \
-             back once a week (`systemctl enable --now fstrim.timer`): without either a thin volume \
-             below fills up; smaller deletions"
+            "mount without discard (it is mounted with it; /etc/fstab), and let fstrim.timer \
+             give space back once a week (`systemctl enable --now fstrim.timer`): without either \
+             a thin volume below fills up; smaller deletions"
         }
         None => {
-            "no mount of it has the option discard: find what sends them (`findmnt -O discard` for what lies \
-             above it, fstrim, blkdiscard, mkfs), and let that run when nobody waits"
+            "no mount of it has the option discard: find what sends them (`findmnt -O discard` \
+             for what lies above it, fstrim, blkdiscard, mkfs), and let that run when nobody \
+             waits"
         }
     };
-    format!("{source}; `echo 67108864 > /sys/block/{name}/queue/discard_max_bytes` makes single ones smaller")
+    format!(
+        "{source}; `echo 67108864 > /sys/block/{name}/queue/discard_max_bytes` makes single \
+             ones smaller"
+    )
 }
 
 #[cfg(test)]

@@ -22,9 +22,10 @@ const TARGETS: &[(&str, &[&str])] = &[
 rule!(
     "dm-layer",
     "a layer of the device mapper",
-    "Encryption, snapshots, thin volumes and caches stand between the file system and the disk. They do \
-     work of their own (encrypting, copying on the first write, looking up a map), one piece after \
-     another or on few CPUs, and that time is in the upper device and not in the lower one.",
+    "Encryption, snapshots, thin volumes and caches stand between the file system and the disk. \
+     They do work of their own (encrypting, copying on the first write, looking up a map), one \
+     piece after another or on few CPUs, and that time is in the upper device and not in the \
+     lower one.",
     "A lower device whose own time explains the upper one's.",
     needs: [Settings],
     symptoms: ["serial-reads", "device-slow-tail"],
@@ -40,7 +41,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     if let Some(other) = shares(facts, upper, &gap.lower).filter(|_| !gap.is_exact) {
         let name = &upper.device;
         return Err(Missing(format!(
-            "{} serves {other} as well as {name}, so that its mean time is not that of {name}'s requests",
+            "{} serves {other} as well as {name}, so that its mean time is not that of {name}'s \
+             requests",
             gap.lower,
         )));
     }
@@ -50,7 +52,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
 fn finding(facts: &Facts<'_>, upper: &DeviceSummary, gap: &Gap) -> Finding {
     let (name, below) = (&upper.device, &gap.lower);
     let lowers = upper.below.join(", ");
-    let carries = |functions: &[&str]| [name, below].iter().any(|it| !facts.paths_on(it, functions).is_empty());
+    let carries = |functions: &[&str]| {
+        [name, below].iter().any(|it| !facts.paths_on(it, functions).is_empty())
+    };
     let target = TARGETS.iter().find(|(_, functions)| carries(functions)).map(|(name, _)| *name);
     let sentence = format!(
         "{} on {name} takes {} of its requests' time; {lowers} below it takes the rest",
@@ -62,15 +66,28 @@ fn finding(facts: &Facts<'_>, upper: &DeviceSummary, gap: &Gap) -> Finding {
     Finding::of_device(facts, (gap.share * sum as f64) as u64, sum, sentence)
         .about(facts::subject_of(name, facts.top_process(upper, |_| true)))
         .sure(if is_seen { Confidence::Certain } else { Confidence::Likely })
-        .shown("mean time on the upper device", gap.upper_ns, "ns", format!("iowhy stages -d {name}"))
-        .shown("mean time of its requests below it", gap.lower_ns, "ns", format!("iowhy stages -d {below}"))
+        .shown(
+            "mean time on the upper device",
+            gap.upper_ns,
+            "ns",
+            format!("iowhy stages -d {name}"),
+        )
+        .shown(
+            "mean time of its requests below it",
+            gap.lower_ns,
+            "ns",
+            format!("iowhy stages -d {below}"),
+        )
         .fix(
             "of its target (`dmsetup table`): dm-crypt from Linux 5.9 on: `cryptsetup refresh \
-             --perf-no_read_workqueue --perf-no_write_workqueue NAME` (LUKS2: with `--persistent` it \
-             stays), a CPU with AES; snapshots: remove those that nobody needs; thin: provision what is \
-             written most beforehand",
+             --perf-no_read_workqueue --perf-no_write_workqueue NAME` (LUKS2: with \
+             `--persistent` it stays), a CPU with AES; snapshots: remove those that nobody \
+             needs; thin: provision what is written most beforehand",
         )
-        .check(format!("`iowhy probe {name}`, and the same of {below} (they only read): if both are as slow, reads do not wait for the layer"))
+        .check(format!(
+            "`iowhy probe {name}`, and the same of {below} (they only read): if both \
+                        are as slow, reads do not wait for the layer"
+        ))
 }
 
 /// Another device that uses the same lower one as much: its requests are in the lower one's mean. Two
@@ -105,7 +122,8 @@ fn gap(facts: &Facts<'_>, upper: &DeviceSummary) -> Option<Gap> {
         let (sum, count) = stages.fold((0, 0), |all, it| (all.0 + it.sum_ns, all.1 + it.requests));
         (count >= REQUESTS).then(|| sum as f64 / count as f64)
     };
-    let is_below = |it: &&DeviceSummary| upper.below.iter().any(|below| is_part_of(&it.device, below));
+    let is_below =
+        |it: &&DeviceSummary| upper.below.iter().any(|below| is_part_of(&it.device, below));
     let lowers = facts.devices().iter().filter(is_below).filter_map(|it| Some((it, mean(it)?)));
     let (lower, mean_ns) = lowers.max_by(|one, other| one.1.total_cmp(&other.1))?;
     let own = facts.patterns(&upper.device).map(|it| it.layer).unwrap_or_default();
@@ -141,7 +159,13 @@ mod tests {
     }
 
     /// A read of a volume that takes `above` ns, of which its own one on sda takes `below`.
-    fn read(script: &mut Script, volume: &str, at: u64, (above, below): (u64, u64), frames: &[&str]) {
+    fn read(
+        script: &mut Script,
+        volume: &str,
+        at: u64,
+        (above, below): (u64, u64),
+        frames: &[&str],
+    ) {
         let upper = script.batch.requests.len() as u64 + 2;
         let lower = script.read("sda", 4096).at(at as i64).sector(at / 512).parent(upper);
         lower.stacks(frames, &[], 1).direct(0, 0, below).add();

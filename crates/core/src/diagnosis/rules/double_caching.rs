@@ -13,15 +13,16 @@ const COMPRESSED: &[&str] = &["squashfs", "erofs", "cramfs"];
 rule!(
     "double-caching",
     "a file behind a device is cached twice",
-    "A loop device without direct I/O reads and writes its file through the page cache, although the \
-     file system on the device has its own. All data is in memory twice and copied once more, flushes \
-     wait for both, and write errors of the lower file show late.",
+    "A loop device without direct I/O reads and writes its file through the page cache, although \
+     the file system on the device has its own. All data is in memory twice and copied once \
+     more, flushes wait for both, and write errors of the lower file show late.",
     "A loop device with direct I/O (losetup -l shows DIO 1), or one with a compressed image.",
     needs: [Settings],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {
-    let moved = |device: &DeviceSummary| device.directions.0.iter().map(|it| it.bytes_per_s).sum::<f64>();
+    let moved =
+        |device: &DeviceSummary| device.directions.0.iter().map(|it| it.bytes_per_s).sum::<f64>();
     let buffered = |device: &DeviceSummary| {
         let kind = facts.file_system(&device.device);
         device.backing_file.is_some()
@@ -35,19 +36,37 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let file = device.backing_file.clone().unwrap_or_default();
     let all: u64 = facts.devices().iter().map(facts::device_time_ns).sum();
     let below = device.below.first().cloned().unwrap_or_default();
-    let sentence = format!("{name} reads and writes its file {file} through the page cache: everything is in memory twice");
+    let sentence = format!(
+        "{name} reads and writes its file {file} through the page cache: \
+                            everything is in memory twice"
+    );
     let time = facts::device_time_ns(device).min(all);
     // It is a cost, not a stall: where the device hangs there is another cause.
     let least = (facts.duration_ns() as f64 * super::super::finding::WARNING_THREADS).ceil() as u64;
     Ok(Finding::of_device(facts, time.max(least), all, sentence)
-        .about(Subject { file: Some(file), ..facts::subject_of(name, facts.top_process(device, |_| true)) })
+        .about(Subject {
+            file: Some(file),
+            ..facts::subject_of(name, facts.top_process(device, |_| true))
+        })
         .sure(Confidence::Certain)
         .upper_bound()
         .at_most(super::super::finding::Severity::Warning)
         .shown("moved through it", moved(device), "bytes/s", format!("iowhy stat -d {name}"))
-        .shown(format!("of the time of all devices, beside {below} below it"), time as f64 / all.max(1) as f64 * 100.0, "%", "iowhy")
-        .fix(format!("`losetup --direct-io=on /dev/{name}`, and the same where the loop device is set up; it fails where the disk below has larger blocks"))
-        .check(format!("`losetup -l /dev/{name}` shows DIO 0; with 1, `free` shows less buff/cache and the speed stays or rises; if it falls, the second copy was of use"))
+        .shown(
+            format!("of the time of all devices, beside {below} below it"),
+            time as f64 / all.max(1) as f64 * 100.0,
+            "%",
+            "iowhy",
+        )
+        .fix(format!(
+            "`losetup --direct-io=on /dev/{name}`, and the same where the loop device \
+                      is set up; it fails where the disk below has larger blocks"
+        ))
+        .check(format!(
+            "`losetup -l /dev/{name}` shows DIO 0; with 1, `free` shows less \
+                        buff/cache and the speed stays or rises; if it falls, the second copy \
+                        was of use"
+        ))
         .into())
 }
 

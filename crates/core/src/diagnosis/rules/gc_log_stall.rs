@@ -15,11 +15,11 @@ const COUNTERS: &str = "hsperfdata";
 rule!(
     "gc-log-stall",
     "a JVM that waits for its own log",
-    "A JVM stops all threads of the program for a collection (a safepoint), and its VM thread writes \
-     the GC log before they may go on. That write is buffered and short, until the journal, the limit \
-     of dirty pages or writeback of the log's page makes it wait: then the whole program stands still \
-     for as long, and the collector is blamed. The same happens with the counters that a JVM keeps in \
-     a mapped file (hsperfdata).",
+    "A JVM stops all threads of the program for a collection (a safepoint), and its VM thread \
+     writes the GC log before they may go on. That write is buffered and short, until the \
+     journal, the limit of dirty pages or writeback of the log's page makes it wait: then the \
+     whole program stands still for as long, and the collector is blamed. The same happens with \
+     the counters that a JVM keeps in a mapped file (hsperfdata).",
     "A VM thread that waits for pages of its own code or of swap, or for nothing of the disk.",
     needs: [Waits, Chains],
     symptoms: ["lock-behind-io"],
@@ -73,8 +73,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("longest stall", most.longest_ns as f64, "ns", &*command)
         .fix(fix(counters(most)))
         .check(
-            "the times of these stalls in the program's pauses: `-Xlog:safepoint` shows them, with a \
-             collection that took little CPU; with the log on tmpfs they end",
+            "the times of these stalls in the program's pauses: `-Xlog:safepoint` shows them, \
+             with a collection that took little CPU; with the log on tmpfs they end",
         )
         .into())
 }
@@ -83,9 +83,9 @@ fn fix(counters: bool) -> &'static str {
     if counters {
         "-XX:+PerfDisableSharedMem (jps and jstat do not see the program then), or /tmp on tmpfs"
     } else {
-        "write the log in the background (`-Xlog:async`, JDK 17 and later: messages are dropped where \
-         its buffer is full), or put it on a device of its own or on tmpfs; let the program that \
-         fills the device do less"
+        "write the log in the background (`-Xlog:async`, JDK 17 and later: messages are dropped \
+         where its buffer is full), or put it on a device of its own or on tmpfs; let the \
+         program that fills the device do less"
     }
 }
 

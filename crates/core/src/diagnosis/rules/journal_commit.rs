@@ -116,15 +116,15 @@ impl FileSystem {
     }
 }
 
-const MOVE: &str = "find who writes most (`iowhy blame`) and move it, or what syncs, to another file \
-                    system; let less be written at once: smaller vm.dirty_background_bytes, for \
-                    the whole machine";
+const MOVE: &str = "find who writes most (`iowhy blame`) and move it, or what syncs, to another \
+                    file system; let less be written at once: smaller vm.dirty_background_bytes, \
+                    for the whole machine";
 
 fn fix(kind: Option<FileSystem>) -> String {
     let own = match kind {
         Some(FileSystem::Btrfs) => {
-            "free space (`btrfs filesystem usage`), quotas off where nobody needs them (`btrfs quota \
-             disable`), fewer snapshots; "
+            "free space (`btrfs filesystem usage`), quotas off where nobody needs them (`btrfs \
+             quota disable`), fewer snapshots; "
         }
         _ => "",
     };
@@ -138,8 +138,8 @@ fn fix(kind: Option<FileSystem>) -> String {
 fn check(kind: Option<FileSystem>) -> String {
     let own = match kind {
         Some(FileSystem::Btrfs) => {
-            "; `cat /sys/fs/btrfs/*/commit_stats` shows how long commits take (where the kernel has \
-             it), `btrfs filesystem usage` whether space is short"
+            "; `cat /sys/fs/btrfs/*/commit_stats` shows how long commits take (where the kernel \
+             has it), `btrfs filesystem usage` whether space is short"
         }
         Some(FileSystem::Xfs) => "",
         _ => {

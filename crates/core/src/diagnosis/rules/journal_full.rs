@@ -11,11 +11,11 @@ const LOG: &[&str] = &["xlog_grant_head_wait", "xlog_grant_head_check"];
 rule!(
     "journal-full",
     "a full journal",
-    "A journal is a ring. Before its oldest part can be used again, what it describes must be written \
-     to its place (a checkpoint). When changes arrive faster than that, or the journal is small, \
-     everything that changes the file system stops until the checkpoint is done. In XFS the same \
-     wait comes from a log of any size whose oldest change cannot be written, for example behind a \
-     buffer that somebody holds.",
+    "A journal is a ring. Before its oldest part can be used again, what it describes must be \
+     written to its place (a checkpoint). When changes arrive faster than that, or the journal \
+     is small, everything that changes the file system stops until the checkpoint is done. In \
+     XFS the same wait comes from a log of any size whose oldest change cannot be written, for \
+     example behind a buffer that somebody holds.",
     "Waits for a commit with room in the journal (journal-commit).",
     needs: [Waits],
     symptoms: ["journal-commit"],
@@ -51,13 +51,14 @@ fn judge(facts: &Facts<'_>) -> Judged {
 fn fix(kind: FileSystem) -> &'static str {
     match kind {
         FileSystem::Xfs => {
-            "fewer files made, renamed and removed at once; a larger log only where the file system \
-             is made anew (mkfs.xfs -l size=, which erases it: back up first), or on another device"
+            "fewer files made, renamed and removed at once; a larger log only where the file \
+             system is made anew (mkfs.xfs -l size=, which erases it: back up first), or on \
+             another device"
         }
         _ => {
-            "fewer files made, renamed and removed at once; a larger journal: back up first, then, \
-             unmounted, `e2fsck -f DEVICE`, `tune2fs -O ^has_journal DEVICE`, \
-             `tune2fs -J size=1024 DEVICE`; or a journal on another device"
+            "fewer files made, renamed and removed at once; a larger journal: back up first, \
+             then, unmounted, `e2fsck -f DEVICE`, `tune2fs -O ^has_journal DEVICE`, `tune2fs -J \
+             size=1024 DEVICE`; or a journal on another device"
         }
     }
 }
@@ -65,8 +66,8 @@ fn fix(kind: FileSystem) -> &'static str {
 fn check(kind: FileSystem) -> &'static str {
     match kind {
         FileSystem::Xfs => {
-            "log in `xfs_info MOUNTPOINT`: one of a gigabyte or more is seldom too small; then look \
-             for what holds its oldest change (`iowhy stacks` of xfsaild)"
+            "log in `xfs_info MOUNTPOINT`: one of a gigabyte or more is seldom too small; then \
+             look for what holds its oldest change (`iowhy stacks` of xfsaild)"
         }
         _ => "`dumpe2fs -h DEVICE`: a journal of a gigabyte or more is seldom the limit",
     }

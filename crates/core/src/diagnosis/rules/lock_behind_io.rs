@@ -19,11 +19,12 @@ const EACH: f64 = 0.5;
 rule!(
     "lock-behind-io",
     "a lock whose holder waits for the disk",
-    "A thread writes or syncs while it holds a lock of its program. For as long as the disk takes, every \
-     thread that wants the lock stands still, and none of them does any I/O: the disk shows one writer, \
-     the program shows forty threads in futex(2). The lock may go round, so that each of them is the \
-     holder for a while.",
-    "A holder that computes or waits for the network; or threads that wait for work, not for a lock.",
+    "A thread writes or syncs while it holds a lock of its program. For as long as the disk \
+     takes, every thread that wants the lock stands still, and none of them does any I/O: the \
+     disk shows one writer, the program shows forty threads in futex(2). The lock may go round, \
+     so that each of them is the holder for a while.",
+    "A holder that computes or waits for the network; or threads that wait for work, not for a \
+     lock.",
     needs: [Waits, Chains],
     symptoms: ["fsync-heavy", "journal-commit", "serial-reads", "flush-cost", "dirty-throttle"],
 );
@@ -110,15 +111,15 @@ fn finding(facts: &Facts<'_>, convoy: &Convoy<'_>, chained_ns: u64) -> Finding {
         .shown("longest of these times", most.longest_ns as f64, "ns", &*chains)
         .fix(fix(*sure, own))
         .check(
-            "`iowhy chains` shows the stacks of both: without a lock around the holder's write, and in \
-             the stacks of the others, they wait for something else, or for work",
+            "`iowhy chains` shows the stacks of both: without a lock around the holder's write, \
+             and in the stacks of the others, they wait for something else, or for work",
         )
 }
 
 fn fix(sure: Confidence, own: Option<&str>) -> String {
-    let general = "do not write or sync while the lock is held: copy what is to be written first, write \
-                   a snapshot of it, and take the lock again only to publish it; or put that file on \
-                   another device";
+    let general = "do not write or sync while the lock is held: copy what is to be written \
+                   first, write a snapshot of it, and take the lock again only to publish it; or \
+                   put that file on another device";
     match (sure, own) {
         (_, Some(own)) => own.to_owned(),
         (Confidence::Certain, None) => general.to_owned(),
@@ -134,15 +135,17 @@ fn sentence(convoy: &Convoy<'_>, file: Option<&str>) -> String {
     let who = words::process(process, Some(sleepers.pid), None);
     match sure {
         Confidence::Certain if holder.threads > HOLDERS => format!(
-            "{count} threads of {who} take turns at a lock, and whoever holds it waits for {for_what}"
+            "{count} threads of {who} take turns at a lock, and whoever holds it waits for \
+             {for_what}"
         ),
         Confidence::Certain => format!(
-            "{count} threads of {who} wait for a lock that thread {} holds, which waits for {for_what}",
+            "{count} threads of {who} wait for a lock that thread {} holds, which waits for \
+             {for_what}",
             named(holder),
         ),
         _ => format!(
-            "{count} threads of {who} sleep until thread {} wakes them, which waits for {for_what} \
-             meanwhile; their stacks do not show a lock: idle workers look the same",
+            "{count} threads of {who} sleep until thread {} wakes them, which waits for \
+             {for_what} meanwhile; their stacks do not show a lock: idle workers look the same",
             named(holder),
         ),
     }
@@ -233,11 +236,15 @@ mod tests {
 
     #[test]
     fn a_lock_that_was_seen_is_certain() {
-        for scene in [Scene { stack: MONITOR, ..SCENE }, Scene { known_by: KnownBy::Owner, ..SCENE }] {
+        for scene in
+            [Scene { stack: MONITOR, ..SCENE }, Scene { known_by: KnownBy::Owner, ..SCENE }]
+        {
             let judged = judged(&scene);
             let found = &judged.findings[0];
             assert_eq!(found.cause, "lock-behind-io", "{judged:#?}");
-            assert!(found.confidence == Confidence::Certain && found.severity == Severity::Critical);
+            assert!(
+                found.confidence == Confidence::Certain && found.severity == Severity::Critical
+            );
             assert!(found.symptoms.contains(&"fsync-heavy") || judged.findings.len() == 1);
         }
     }

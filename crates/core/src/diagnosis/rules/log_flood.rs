@@ -22,10 +22,11 @@ const MOST: f64 = 0.5;
 rule!(
     "log-flood",
     "a flood of log messages",
-    "A program writes more log than work: a debug level left on, an error in a loop. Each message is a \
-     small append, often made durable on its own, so that the log keeps the device and the journal busy \
-     and everybody's fsync waits for it.",
-    "A file that only has a log's name: a database's write-ahead log is data, and is never meant.",
+    "A program writes more log than work: a debug level left on, an error in a loop. Each \
+     message is a small append, often made durable on its own, so that the log keeps the device \
+     and the journal busy and everybody's fsync waits for it.",
+    "A file that only has a log's name: a database's write-ahead log is data, and is never \
+     meant.",
     needs: [Files],
     symptoms: ["fsync-heavy", "journal-commit", "small-writes", "flush-cost", "noisy-neighbour"],
 );
@@ -111,7 +112,9 @@ fn is_numbered(file: &str) -> bool {
 fn waits_of<'a>(facts: &Facts<'a>, log: &Log<'_>) -> Waited<'a> {
     facts.waits(|group| match group.file.as_deref() {
         Some(file) => file == log.file.file,
-        None => log.writer == Some(group.process.as_str()) && facts.is_call(group.syscall, SYNC_FILE),
+        None => {
+            log.writer == Some(group.process.as_str()) && facts.is_call(group.syscall, SYNC_FILE)
+        }
     })
 }
 
@@ -143,9 +146,9 @@ fn finding(facts: &Facts<'_>, log: &Log<'_>) -> Finding {
     };
     let program = programs::of(log.writer, None);
     let advice = program.and_then(|it| it.advice(Topic::Logging)).unwrap_or(
-        "find the error that repeats and its level; write without a sync for each message; a limit of \
-         the rate drops messages (RateLimitBurst= in journald.conf, SysSock.RateLimit.Burst of \
-         rsyslog's imuxsock)",
+        "find the error that repeats and its level; write without a sync for each message; a \
+         limit of the rate drops messages (RateLimitBurst= in journald.conf, \
+         SysSock.RateLimit.Burst of rsyslog's imuxsock)",
     );
     Finding::of_blocked(facts, waited.time_ns, sentence)
         .about(subject)
@@ -155,9 +158,9 @@ fn finding(facts: &Facts<'_>, log: &Log<'_>) -> Finding {
         .shown("written to it", file.written as f64 / facts.seconds(), "bytes/s", "iowhy files")
         .fix(advice)
         .check(
-            "`tail` of the file (journald: `journalctl -n 100`) shows text in which a few kinds of message \
-             repeat; a database's write-ahead log is no log of messages; if all messages are wanted, the \
-             log needs its own device",
+            "`tail` of the file (journald: `journalctl -n 100`) shows text in which a few kinds \
+             of message repeat; a database's write-ahead log is no log of messages; if all \
+             messages are wanted, the log needs its own device",
         )
 }
 

@@ -17,9 +17,10 @@ const FAULTS_PER_S: f64 = 30.0;
 rule!(
     "major-faults",
     "code that is read from disk again",
-    "Under memory pressure the kernel drops pages of programs and libraries like any other page of \
-     files, and each next call of a function waits for the disk. Everything gets slow at once, even \
-     what does no I/O, and the disk shows small random reads that no program asked for.",
+    "Under memory pressure the kernel drops pages of programs and libraries like any other page \
+     of files, and each next call of a function waits for the disk. Everything gets slow at \
+     once, even what does no I/O, and the disk shows small random reads that no program asked \
+     for.",
     "Faults only while programs start.",
     needs: [Waits],
     symptoms: ["readahead-waste", "page-cache-thrash", "serial-reads", "provider-cap"],
@@ -36,9 +37,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .iter()
         .filter_map(|row| row.subject.executable.as_deref())
         .collect();
-    let is_code = |file: &str| {
-        executables.contains(&file) || CODE.iter().any(|part| file.contains(part))
-    };
+    let is_code =
+        |file: &str| executables.contains(&file) || CODE.iter().any(|part| file.contains(part));
     let (mut code_ns, mut all_ns, mut top) = (0, 0, None);
     for patterns in &facts.summary().patterns.devices {
         for file in patterns.access.files.iter().filter(|file| file.faults > 0) {
@@ -53,7 +53,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let (Some((device, file)), true) = (top, rate >= FAULTS_PER_S && share >= MOSTLY) else {
         return Ok(Verdict::Clear);
     };
-    let subject = Subject { device: Some(device.clone()), file: Some(file.clone()), ..waited.subject() };
+    let subject =
+        Subject { device: Some(device.clone()), file: Some(file.clone()), ..waited.subject() };
     let pid = words::pid(&subject);
     let again = facts.pages_again(&device);
     let is_again = again >= AGAIN;
@@ -73,7 +74,10 @@ fn judge(facts: &Facts<'_>) -> Judged {
             "give it more memory, or protect it: memory.min of its cgroup and of those above it \
              (version 2; others get less)",
         )
-        .check(format!("`ps -o maj_flt {pid}` twice: where the number stands still, they were only its start"))
+        .check(format!(
+            "`ps -o maj_flt {pid}` twice: where the number stands still, they were \
+                        only its start"
+        ))
         .into())
 }
 

@@ -21,10 +21,11 @@ const FAILOVER: &[&str] = &[
 rule!(
     "multipath-failover",
     "a path that fails over",
-    "A device with several paths sends requests again over another one when a path fails or says that it \
-     is not the right one. Until then they wait, and a path that comes and goes makes them wait again \
-     and again.",
-    "Requests given back by a device with one path: its queue is full, or its driver is short of memory.",
+    "A device with several paths sends requests again over another one when a path fails or says \
+     that it is not the right one. Until then they wait, and a path that comes and goes makes \
+     them wait again and again.",
+    "Requests given back by a device with one path: its queue is full, or its driver is short of \
+     memory.",
     symptoms: ["dm-layer", "device-slow-tail", "hung-io"],
 );
 
@@ -56,15 +57,17 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let share = |device: &DeviceSummary| {
         sum(device, |it| it.requeues) as f64 / sum(device, |it| it.requests).max(1) as f64
     };
-    let has_paths =
-        |device: &DeviceSummary| device.device.starts_with("nvme") || device.device.starts_with("dm-");
+    let has_paths = |device: &DeviceSummary| {
+        device.device.starts_with("nvme") || device.device.starts_with("dm-")
+    };
     // Of several paths to an NVMe drive the kernel makes a device that hangs on none of them.
     let is_one_path = |device: &DeviceSummary| device.transport.as_deref() == Some("pcie");
     let fits = |it: &DeviceSummary| !is_one_path(it) && share(it) > REQUEUED || over > REQUEUED;
     let Some(device) = facts.busiest(|it| has_paths(it) && fits(it)) else {
         return Ok(Verdict::Clear);
     };
-    let is_below = |it: &&DeviceSummary| device.below.iter().any(|name| is_part_of(&it.device, name));
+    let is_below =
+        |it: &&DeviceSummary| device.below.iter().any(|name| is_part_of(&it.device, name));
     let below = facts.devices().iter().filter(is_below);
     let paths = Paths {
         device,
@@ -106,16 +109,21 @@ fn finding(paths: &Paths<'_>) -> Finding {
         .shown("requeued requests", *requeued as f64, "requests", format!("iowhy -d {name}"))
         .shown("errors of its paths", *failed_below as f64, "requests", "iowhy")
         .shown("time before the last issue", held * 100.0, "%", format!("iowhy stages -d {name}"))
-        .shown("requests sent over another path", over * 100.0, "%", format!("iowhy stacks -d {name}"))
+        .shown(
+            "requests sent over another path",
+            over * 100.0,
+            "%",
+            format!("iowhy stacks -d {name}"),
+        )
         .fix(
-            "look at the paths: `multipath -ll`, `nvme list-subsys`, `dmesg`. Only where one path is \
-             failed and another is active, take the failed one out until it is repaired; a path that \
-             works stays. Where all are active, their queues are full: less load, or a greater queue \
-             depth",
+            "look at the paths: `multipath -ll`, `nvme list-subsys`, `dmesg`. Only where one \
+             path is failed and another is active, take the failed one out until it is repaired; \
+             a path that works stays. Where all are active, their queues are full: less load, or \
+             a greater queue depth",
         )
         .check(
-            "`multipath -ll` shows no failed path, and fewer requests in flight end the requeues: then \
-             the queues were full and nothing fails over",
+            "`multipath -ll` shows no failed path, and fewer requests in flight end the \
+             requeues: then the queues were full and nothing fails over",
         )
 }
 
@@ -130,7 +138,8 @@ mod tests {
     /// A multipath device that requeues every tenth request, over two paths of which one fails so many.
     fn found(errors: u64, frames: &[&str]) -> Option<Finding> {
         let mut script = Script::new(10);
-        for (minor, (name, below)) in (0..).zip([("sda", vec![]), ("dm-3", vec!["sda".to_owned()])]) {
+        for (minor, (name, below)) in (0..).zip([("sda", vec![]), ("dm-3", vec!["sda".to_owned()])])
+        {
             let name = name.to_owned();
             script.environment.devices.push(Device { name, minor, below, ..Device::default() });
         }
@@ -143,7 +152,11 @@ mod tests {
         for index in 0..100_u64 {
             let read = script.read("sda", 4096).at((index * 99 * MS) as i64).sector(index * 8);
             let read = read.direct(0, 0, 7 * MS);
-            if index < errors { read.error(-5).add() } else { read.add() };
+            if index < errors {
+                read.error(-5).add()
+            } else {
+                read.add()
+            };
         }
         let found = diagnose(&script.summary()).findings;
         found.into_iter().find(|it| it.cause == "multipath-failover")
@@ -153,7 +166,10 @@ mod tests {
     fn load_alone_is_no_failover() {
         for frames in [&["dm_mq_queue_rq"][..], &["multipath_map_bio", "dm_submit_bio"]] {
             let found = found(0, frames).unwrap();
-            assert_eq!((found.confidence, found.severity), (Confidence::Possible, Severity::Warning));
+            assert_eq!(
+                (found.confidence, found.severity),
+                (Confidence::Possible, Severity::Warning)
+            );
             assert!(found.sentence.contains("its paths are full, or one fails"), "{found:?}");
             assert!(!found.fix.contains("del path"));
         }
@@ -161,7 +177,9 @@ mod tests {
 
     #[test]
     fn a_path_that_fails_has_errors_or_is_seen() {
-        for (errors, frames) in [(9, &[][..]), (0, &["process_queued_bios", "process_one_work"][..])] {
+        for (errors, frames) in
+            [(9, &[][..]), (0, &["process_queued_bios", "process_one_work"][..])]
+        {
             let found = found(errors, frames).unwrap();
             assert!(found.confidence == Confidence::Likely && found.severity > Severity::Info);
             assert!(found.sentence.starts_with("a path of dm-3 fails over"), "{found:?}");

@@ -30,13 +30,13 @@ const OWN_DOING: &[&str] = &["read", "readahead", "page_fault", "write", "writeb
 rule!(
     "noisy-neighbour",
     "somebody else on the same storage",
-    "A device serves whoever asks. When another program sends much, everybody's requests stand in the \
-     same queue behind its, and wait although they are few. iowhy sees whose requests the device worked \
-     on while others waited. When the other one sits behind the device, on shared storage, requests take \
-     longer between the driver and the completion, while this machine sends the same requests, of the \
-     same size, as many at a time.",
-    "A change of this machine's own load at the same moment, or a rate that is flat at both levels (then \
-     it is a limit: burst-credits, provider-cap).",
+    "A device serves whoever asks. When another program sends much, everybody's requests stand \
+     in the same queue behind its, and wait although they are few. iowhy sees whose requests the \
+     device worked on while others waited. When the other one sits behind the device, on shared \
+     storage, requests take longer between the driver and the completion, while this machine \
+     sends the same requests, of the same size, as many at a time.",
+    "A change of this machine's own load at the same moment, or a rate that is flat at both \
+     levels (then it is a limit: burst-credits, provider-cap).",
     symptoms: ["serial-reads", "device-slow-tail"],
 );
 
@@ -56,7 +56,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     };
     let name = &device.device;
     let sentence = format!(
-        "{name} answers in {} instead of {}, under the same load: somebody else uses what is behind it",
+        "{name} answers in {} instead of {}, under the same load: somebody else uses what is \
+         behind it",
         words::time(found.after_ns),
         words::time(found.before_ns),
     );
@@ -64,11 +65,32 @@ fn judge(facts: &Facts<'_>) -> Judged {
     Ok(Finding::of_device(facts, (found.extra * whole as f64) as u64, whole, sentence)
         .about(Subject { device: Some(name.clone()), ..Subject::default() })
         .sure(Confidence::Possible)
-        .shown("mean time at the device before", found.before_ns, "ns", format!("iowhy stat -d {name} 1"))
-        .shown("mean time at the device since", found.after_ns, "ns", format!("iowhy stat -d {name} 1"))
-        .shown("requests at once", device.in_flight_mean, "requests", format!("iowhy stat -d {name}"))
-        .fix("ask who shares the storage; move one of them, or give this machine a guaranteed share")
-        .check(format!("`iowhy stat -d {name} 10` for some minutes: if the slow times go with your own load, it is no neighbour"))
+        .shown(
+            "mean time at the device before",
+            found.before_ns,
+            "ns",
+            format!("iowhy stat -d {name} 1"),
+        )
+        .shown(
+            "mean time at the device since",
+            found.after_ns,
+            "ns",
+            format!("iowhy stat -d {name} 1"),
+        )
+        .shown(
+            "requests at once",
+            device.in_flight_mean,
+            "requests",
+            format!("iowhy stat -d {name}"),
+        )
+        .fix(
+            "ask who shares the storage; move one of them, or give this machine a guaranteed \
+              share",
+        )
+        .check(format!(
+            "`iowhy stat -d {name} 10` for some minutes: if the slow times go with \
+                        your own load, it is no neighbour"
+        ))
         .into())
 }
 
@@ -76,7 +98,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
 fn neighbour(facts: &Facts<'_>) -> Option<Behind> {
     let most = facts.behind(OWN_DOING).into_iter().max_by_key(|it| it.time_ns)?;
     let time = most.time_ns as f64;
-    (time >= OTHERS * facts.blocked_ns() as f64 && time >= MOST * most.waited_ns as f64).then_some(most)
+    (time >= OTHERS * facts.blocked_ns() as f64 && time >= MOST * most.waited_ns as f64)
+        .then_some(most)
 }
 
 fn here(facts: &Facts<'_>, neighbour: &Behind) -> Finding {
@@ -89,8 +112,9 @@ fn here(facts: &Facts<'_>, neighbour: &Behind) -> Finding {
         let row = facts.top_process(device, is_it)?;
         Some((device, row))
     });
-    let mut subject =
-        on.map_or_else(Subject::default, |(device, row)| facts::subject_of(&device.device, Some(row)));
+    let mut subject = on.map_or_else(Subject::default, |(device, row)| {
+        facts::subject_of(&device.device, Some(row))
+    });
     subject.process = Some(neighbour.process.clone());
     subject.pid = subject.pid.or(neighbour.pid);
     subject.container = subject.container.or(neighbour.container.clone());
@@ -111,9 +135,22 @@ fn here(facts: &Facts<'_>, neighbour: &Behind) -> Finding {
         .sure(Confidence::Likely)
         .shown("others wait for its requests", neighbour.time_ns as f64, "ns", "iowhy blame")
         .shown("of all that these wait for requests", share * 100.0, "%", "iowhy blame")
-        .shown("its share of the device's time", of_device * 100.0, "%", format!("iowhy proc{flags}"))
-        .fix("limit it (io.max of its cgroup, or ionice with bfq, and with mq-deadline from Linux 5.14 on), let it do less at once or at another time, or move one of the two to another device")
-        .check("where it may stand still, stop all of it for ten seconds (`kill -STOP PID`, then `kill -CONT PID`, of each that `ps` shows now): if the others wait as long, it was not in their way")
+        .shown(
+            "its share of the device's time",
+            of_device * 100.0,
+            "%",
+            format!("iowhy proc{flags}"),
+        )
+        .fix(
+            "limit it (io.max of its cgroup, or ionice with bfq, and with mq-deadline from \
+              Linux 5.14 on), let it do less at once or at another time, or move one of the two \
+              to another device",
+        )
+        .check(
+            "where it may stand still, stop all of it for ten seconds (`kill -STOP PID`, then \
+                `kill -CONT PID`, of each that `ps` shows now): if the others wait as long, it \
+                was not in their way",
+        )
 }
 
 struct Slower {

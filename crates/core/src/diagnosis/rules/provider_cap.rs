@@ -37,18 +37,21 @@ rule!(
     "provider-cap",
     "a limit behind the device",
     "Cloud volumes, hypervisors and storage networks let only so many requests or bytes a second \
-     through. Below the limit the device is fast. At the limit the rate stays flat whatever the load, \
-     and each request more only waits longer: time = requests in flight / rate (Little's law). The time \
-     counts as the device's (D2C, from the driver to the completion), so that the device looks slow. An \
-     instance has limits of its own, for all of its volumes together: then their sum stays flat while \
-     each of them varies. A limit is often what is left of a used-up burst credit.",
-    "A rate that varies, or that rises with the size or depth of the requests: then it is the device. A drive \
-     of this machine itself that gives all it can looks the same, and is not judged.",
+     through. Below the limit the device is fast. At the limit the rate stays flat whatever the \
+     load, and each request more only waits longer: time = requests in flight / rate (Little's \
+     law). The time counts as the device's (D2C, from the driver to the completion), so that the \
+     device looks slow. An instance has limits of its own, for all of its volumes together: then \
+     their sum stays flat while each of them varies. A limit is often what is left of a used-up \
+     burst credit.",
+    "A rate that varies, or that rises with the size or depth of the requests: then it is the \
+     device. A drive of this machine itself that gives all it can looks the same, and is not \
+     judged.",
     symptoms: ["serial-reads", "device-slow-tail", "tag-starvation", "journal-commit"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {
-    let flat = facts.devices().iter().filter_map(|device| plateau(facts, device).map(|it| (device, it)));
+    let flat =
+        facts.devices().iter().filter_map(|device| plateau(facts, device).map(|it| (device, it)));
     let (own, sold): (Vec<_>, Vec<_>) = flat.partition(|(device, _)| facts.is_own_drive(device));
     let surest = sold.iter().rev().max_by_key(|(_, plateau)| plateau.sure);
     if let Some((device, plateau)) = surest.filter(|it| it.1.sure > Confidence::Possible) {
@@ -67,7 +70,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
 /// A drive of one's own that gives all it can looks the same.
 fn own_end(device: &DeviceSummary, plateau: &Plateau) -> Missing {
     Missing(format!(
-        "{} gives {} and no more, but is a drive of this machine, as far as it tells: that may be all it can",
+        "{} gives {} and no more, but is a drive of this machine, as far as it tells: that may \
+         be all it can",
         device.device,
         plateau.words(),
     ))
@@ -261,7 +265,12 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, plateau: &Plateau) -> Find
         .upper_bound()
         .shown("rate", plateau.rate, plateau.unit(), format!("iowhy stat -d {name}"))
         .shown("it varies by", plateau.variation * 100.0, "%", format!("iowhy stat -d {name} 1"))
-        .shown("requests waiting at the device", device.in_flight_mean, "requests", format!("iowhy -d {name}"))
+        .shown(
+            "requests waiting at the device",
+            device.in_flight_mean,
+            "requests",
+            format!("iowhy -d {name}"),
+        )
         .fix(FIX)
         .check(CHECK)
 }
@@ -281,7 +290,8 @@ fn of_instance(facts: &Facts<'_>, together: &Together<'_>) -> Finding {
     let at_device = sums(|it| facts::stage_sum(it, Interval::D2c));
     let whole = sums(facts::device_time_ns).max(at_device);
     let waiting: f64 = devices.iter().map(|it| it.in_flight_mean).sum();
-    let subject = Subject { device: names.first().map(|it| (*it).to_owned()), ..Subject::default() };
+    let subject =
+        Subject { device: names.first().map(|it| (*it).to_owned()), ..Subject::default() };
     Finding::of_device(facts, at_device, whole, sentence)
         .about(subject)
         .sure(plateau.sure)
@@ -294,14 +304,16 @@ fn of_instance(facts: &Facts<'_>, together: &Together<'_>) -> Finding {
         .check(CHECK)
 }
 
-const FIX: &str = "find out first which limit it is, the volume's or the instance's; then a volume or an \
-                   instance with a higher one, fewer and larger requests where it counts requests (EBS \
-                   counts up to 256 KiB as one on SSD volumes), or less load";
-const CHECK: &str = "the provider's counters: EBS `ebsnvme stats DEVICE` (exceeded: volume or instance) and \
-                     BurstBalance of gp2 and T-type instances, Azure \"VM cached/uncached IOPS consumed\", \
-                     throttled operations of GCP; a SATA or rotating disk of one's own: its \
-                     specification. With half as many requests at once the rate stays and each takes \
-                     half as long; if it falls too, it is no limit";
+const FIX: &str = "find out first which limit it is, the volume's or the instance's; then a \
+                   volume or an instance with a higher one, fewer and larger requests where it \
+                   counts requests (EBS counts up to 256 KiB as one on SSD volumes), or less \
+                   load";
+const CHECK: &str = "the provider's counters: EBS `ebsnvme stats DEVICE` (exceeded: volume or \
+                     instance) and BurstBalance of gp2 and T-type instances, Azure \"VM \
+                     cached/uncached IOPS consumed\", throttled operations of GCP; a SATA or \
+                     rotating disk of one's own: its specification. With half as many requests \
+                     at once the rate stays and each takes half as long; if it falls too, it is \
+                     no limit";
 
 #[cfg(test)]
 mod tests {
@@ -325,7 +337,13 @@ mod tests {
         while at < 9_500_000_000_u64 {
             let first = (at / HALF_A_SECOND).is_multiple_of(2);
             let factor = if first { 1.0 + more / 2.0 } else { 1.0 - more / 2.0 };
-            script.read("sda", 4096).by(7, "fio").at(at as i64).sector(at).direct(0, 0, 2_000_000).add();
+            script
+                .read("sda", 4096)
+                .by(7, "fio")
+                .at(at as i64)
+                .sector(at)
+                .direct(0, 0, 2_000_000)
+                .add();
             at += (250_000.0 / factor) as u64;
         }
         of(&script)
@@ -360,7 +378,10 @@ mod tests {
             (drive, "fc", Some(false)),
             ("Amazon Elastic Block Store", "pcie", Some(false)),
         ] {
-            assert!(judged(0.0, on(model, transport, is_virtual)), "{model} {transport} {is_virtual:?}");
+            assert!(
+                judged(0.0, on(model, transport, is_virtual)),
+                "{model} {transport} {is_virtual:?}"
+            );
         }
     }
 
@@ -388,7 +409,9 @@ mod tests {
 
     #[test]
     fn a_drive_may_be_even_by_itself() {
-        let sure = |transport, is_virtual| found(0.0, on("WDC", transport, is_virtual)).unwrap().confidence;
+        let sure = |transport, is_virtual| {
+            found(0.0, on("WDC", transport, is_virtual)).unwrap().confidence
+        };
         assert_eq!(sure("sata", None), Confidence::Possible);
         assert_eq!(sure("sata", Some(true)), Confidence::Likely);
         assert_eq!(sure("virtio", Some(true)), Confidence::Likely);
@@ -424,7 +447,8 @@ mod tests {
     /// Two volumes that take turns in taking more, and a limit for both.
     fn instance(swing: u64, of_all: u64) -> Option<Finding> {
         let mut script = on("Amazon Elastic Block Store", "pcie", Some(true));
-        let second = Device { name: "sdb".to_owned(), minor: 16, ..script.environment.devices[0].clone() };
+        let second =
+            Device { name: "sdb".to_owned(), minor: 16, ..script.environment.devices[0].clone() };
         script.environment.devices.push(second);
         for bin in 0..19_u64 {
             let low = 500 - swing;

@@ -21,14 +21,15 @@ const PAGE: f64 = 4096.0;
 rule!(
     "readahead-waste",
     "read-ahead that nobody uses",
-    "A program touches a mapped file here and there. For each page that is not in memory the kernel \
-     reads a whole window around it (read_ahead_kb), since it cannot know that the neighbours are not \
-     wanted. The disk reads many times what the program uses, the useless pages push useful ones out \
-     of memory, and those have to be read again. It also hits programs that only write: a page of a \
-     mapped file must be read before a part of it can be changed.",
-    "A sequential scan, where the window is used; or enough memory, so that each page is read once. How \
-     much is gained depends on the device: where it takes as long for a page as for a window, only the \
-     pages that the windows pushed out of memory.",
+    "A program touches a mapped file here and there. For each page that is not in memory the \
+     kernel reads a whole window around it (read_ahead_kb), since it cannot know that the \
+     neighbours are not wanted. The disk reads many times what the program uses, the useless \
+     pages push useful ones out of memory, and those have to be read again. It also hits \
+     programs that only write: a page of a mapped file must be read before a part of it can be \
+     changed.",
+    "A sequential scan, where the window is used; or enough memory, so that each page is read \
+     once. How much is gained depends on the device: where it takes as long for a page as for a \
+     window, only the pages that the windows pushed out of memory.",
     needs: [Waits],
     symptoms: [
         "page-cache-thrash", "serial-reads", "provider-cap", "bulk-scan", "cpu-starvation",
@@ -79,7 +80,13 @@ fn windows_in_order(files: &[&FilePattern], faults: u64, reads: u64) -> f64 {
     (sequential - pieces).max(0.0) / requests.min(faults).max(1.0)
 }
 
-fn finding(facts: &Facts<'_>, device: &DeviceSummary, files: &[&FilePattern], read: u64, over: f64) -> Finding {
+fn finding(
+    facts: &Facts<'_>,
+    device: &DeviceSummary,
+    files: &[&FilePattern],
+    read: u64,
+    over: f64,
+) -> Finding {
     let waited = facts.waits_for(WaitClass::PageFault);
     let name = &device.device;
     let names: Vec<&str> = files.iter().map(|file| file.file.as_str()).collect();
@@ -96,7 +103,8 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, files: &[&FilePattern], re
         pattern.map(|file| format!(" ({file})")).unwrap_or_default(),
         match is_again {
             true => format!("and {} of these had been read before", words::percent(again)),
-            false if only_written => "since a page is read before a part of it is written".to_owned(),
+            false if only_written =>
+                "since a page is read before a part of it is written".to_owned(),
             false => "none of them again: it may be a cache that warms up".to_owned(),
         },
     );
@@ -112,28 +120,38 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, files: &[&FilePattern], re
         .sure(if is_again || only_written { Confidence::Certain } else { Confidence::Possible })
         .at_most(if is_again || only_written { Severity::Critical } else { Severity::Warning })
         .shown("read for each byte of a touched page", over, "bytes", format!("iowhy files{flags}"))
-        .shown("read from the device", read as f64 / facts.seconds(), "bytes/s", format!("iowhy stat -d {name}"))
-        .shown("waits for touched pages", waited.waits as f64 / facts.seconds(), "1/s", "iowhy waits")
+        .shown(
+            "read from the device",
+            read as f64 / facts.seconds(),
+            "bytes/s",
+            format!("iowhy stat -d {name}"),
+        )
+        .shown(
+            "waits for touched pages",
+            waited.waits as f64 / facts.seconds(),
+            "1/s",
+            "iowhy waits",
+        )
         .shown("pages read that had been read before", again * 100.0, "%", "iowhy cache")
         .fix(fix(name, window, is_again || only_written))
         .check(
-            "`grep workingset_refault_file /proc/vmstat` twice: where it stands still, the windows warm \
-             the cache: leave them. With a window of 16 KiB the bytes read fall and the rate of faults \
-             rises; if not, the window is used",
+            "`grep workingset_refault_file /proc/vmstat` twice: where it stands still, the \
+             windows warm the cache: leave them. With a window of 16 KiB the bytes read fall and \
+             the rate of faults rises; if not, the window is used",
         )
 }
 
 fn fix(name: &str, window: &str, is_wasted: bool) -> String {
     if !is_wasted {
-        return "if the program keeps faulting after its start: madvise(MADV_RANDOM) on the mapping; while \
-                it starts, the windows help it: leave them as they are"
+        return "if the program keeps faulting after its start: madvise(MADV_RANDOM) on the \
+                mapping; while it starts, the windows help it: leave them as they are"
             .to_owned();
     }
     format!(
-        "madvise(MADV_RANDOM) on the mapping; where the program cannot be changed, a smaller window: \
-         `echo 16 > /sys/block/{name}/queue/read_ahead_kb` (now {window}; btrfs: \
-         /sys/class/bdi/btrfs-*/read_ahead_kb), and restart the program, since open files keep the old \
-         one; it slows down who reads in order, and starts of programs"
+        "madvise(MADV_RANDOM) on the mapping; where the program cannot be changed, a smaller \
+         window: `echo 16 > /sys/block/{name}/queue/read_ahead_kb` (now {window}; btrfs: \
+         /sys/class/bdi/btrfs-*/read_ahead_kb), and restart the program, since open files keep \
+         the old one; it slows down who reads in order, and starts of programs"
     )
 }
 
@@ -168,7 +186,10 @@ mod tests {
     #[test]
     fn what_is_read_once_may_be_a_start() {
         let again = found(300, None).unwrap();
-        assert!(again.confidence == Confidence::Certain && again.fix.contains("echo 16"), "{again:?}");
+        assert!(
+            again.confidence == Confidence::Certain && again.fix.contains("echo 16"),
+            "{again:?}"
+        );
         assert!(again.sentence.contains("faults read 32 pages for each"), "{again:?}");
         let once = found(400, None).unwrap();
         assert!(once.confidence == Confidence::Possible && once.severity == Severity::Warning);
@@ -187,11 +208,13 @@ mod tests {
     #[test]
     fn pieces_of_windows_are_no_scan_however_many_files_are_known() {
         // Twenty of a hundred files: two windows of each, in five pieces.
-        let file = FilePattern { requests: 10, sequential: 8, faults: 10, ..FilePattern::default() };
+        let file =
+            FilePattern { requests: 10, sequential: 8, faults: 10, ..FilePattern::default() };
         let known = vec![&file; 20];
         assert!(windows_in_order(&known, 200, 1000) < 0.01);
         // All of one file that is read in order.
-        let scan = FilePattern { requests: 100, sequential: 99, faults: 100, ..FilePattern::default() };
+        let scan =
+            FilePattern { requests: 100, sequential: 99, faults: 100, ..FilePattern::default() };
         assert!(windows_in_order(&[&scan], 100, 100) > 0.9);
     }
 }

@@ -21,13 +21,14 @@ const TIMES_LONGEST: u64 = 10;
 rule!(
     "scheduler-overhead",
     "the I/O scheduler",
-    "A scheduler sorts requests and spreads the device over processes. On a device that can work on \
-     many at once it has nothing to gain: bfq hands out few requests at a time and waits for a process \
-     to send its next, and what stands in its queue could have been done. That time is I2D. It may also \
-     favour some processes for seconds, whose requests pass at once, while those of others stand still: \
-     few requests, which wait very long, and those that stand there yet have no I2D at all.",
-    "A device that is given as many requests as it can take while the others stand in the scheduler: \
-     then it is full, and any queue would hold them.",
+    "A scheduler sorts requests and spreads the device over processes. On a device that can work \
+     on many at once it has nothing to gain: bfq hands out few requests at a time and waits for \
+     a process to send its next, and what stands in its queue could have been done. That time is \
+     I2D. It may also favour some processes for seconds, whose requests pass at once, while \
+     those of others stand still: few requests, which wait very long, and those that stand there \
+     yet have no I2D at all.",
+    "A device that is given as many requests as it can take while the others stand in the \
+     scheduler: then it is full, and any queue would hold them.",
     needs: [Queueing],
     symptoms: ["tag-starvation", "serial-reads"],
 );
@@ -47,6 +48,10 @@ fn judge(facts: &Facts<'_>) -> Judged {
             && (sums.starved_ns.is_some() || !is_full(facts, device))
     });
     let Some(device) = device else { return Ok(Verdict::Clear) };
+    Ok(finding(facts, device).into())
+}
+
+fn finding(facts: &Facts<'_>, device: &DeviceSummary) -> Finding {
     let sums = Sums::of(facts, device);
     let of_whole = |time_ns: u64| time_ns as f64 / sums.whole_ns as f64;
     let (held, at_device) = (of_whole(sums.held_ns), of_whole(sums.at_device_ns));
@@ -56,23 +61,46 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let up_to = sums.starved_ns.map(|it| format!(", some for {}", words::time(it as f64)));
     let up_to = up_to.unwrap_or_default();
     let sentence = format!(
-        "{scheduler} holds requests of {name} back{up_to}: {} of their time in its queue, {} at the device",
+        "{scheduler} holds requests of {name} back{up_to}: {} of their time in its queue, {} at \
+         the device",
         words::percent(held),
         words::percent(at_device),
     );
     let top = facts.top_process(device, |_| true);
-    Ok(Finding::of_device(facts, sums.held_ns, sums.whole_ns, sentence)
+    Finding::of_device(facts, sums.held_ns, sums.whole_ns, sentence)
         .about(facts::subject_of(name, top))
         // A device that has more to do at once may take longer for each.
         .upper_bound()
         .shown("time in the scheduler (I2D)", held * 100.0, "%", format!("iowhy stages -d {name}"))
-        .shown("time at the device (D2C)", at_device * 100.0, "%", format!("iowhy stages -d {name}"))
-        .shown("longest in the scheduler", longest_ns as f64, "ns", format!("iowhy stages -d {name}"))
-        .shown("standing there at the end", device.in_scheduler.requests as f64, "requests", format!("iowhy -d {name}"))
-        .shown("requests at the device on average", sums.at_device_ns as f64 / facts.duration_ns().max(1) as f64, "requests", format!("iowhy -d {name}"))
+        .shown(
+            "time at the device (D2C)",
+            at_device * 100.0,
+            "%",
+            format!("iowhy stages -d {name}"),
+        )
+        .shown(
+            "longest in the scheduler",
+            longest_ns as f64,
+            "ns",
+            format!("iowhy stages -d {name}"),
+        )
+        .shown(
+            "standing there at the end",
+            device.in_scheduler.requests as f64,
+            "requests",
+            format!("iowhy -d {name}"),
+        )
+        .shown(
+            "requests at the device on average",
+            sums.at_device_ns as f64 / facts.duration_ns().max(1) as f64,
+            "requests",
+            format!("iowhy -d {name}"),
+        )
         .fix(fix(facts, device))
-        .check("with none the time in the scheduler (I2D) is gone; if that at the device (D2C) rises by as much, the device was full and the scheduler only showed it")
-        .into())
+        .check(
+            "with another scheduler the time in it (I2D) is gone; if that at the device (D2C) rises by as \
+             much, the device was full and the scheduler only showed it",
+        )
 }
 
 /// Whether the device has about as many requests in flight as it takes: then any queue above it holds
@@ -96,16 +124,16 @@ fn fix(facts: &Facts<'_>, device: &DeviceSummary) -> String {
     let path = format!("/sys/block/{name}/queue/scheduler");
     match facts.setting(device, "queue/rotational") {
         Some("0") => format!(
-            "`echo none > {path}` (a udev rule keeps it), or mq-deadline; ionice and the weights of bfq \
-             then do nothing"
+            "`echo none > {path}` (a udev rule keeps it), or mq-deadline; ionice and the weights \
+             of bfq then do nothing"
         ),
         Some("1") => format!(
-            "it rotates: `echo mq-deadline > {path}`, which sorts and starves nobody for long; none \
-             would make it slower"
+            "it rotates: `echo mq-deadline > {path}`, which sorts and starves nobody for long; \
+             none would make it slower"
         ),
         _ => format!(
-            "`cat /sys/block/{name}/queue/rotational`: where it is 0, `echo none > {path}`; where it is \
-             1, `echo mq-deadline > {path}`"
+            "`cat /sys/block/{name}/queue/rotational`: where it is 0, `echo none > {path}`; \
+             where it is 1, `echo mq-deadline > {path}`"
         ),
     }
 }
@@ -153,9 +181,8 @@ fn queued(facts: &Facts<'_>, device: &DeviceSummary) -> (u64, u64) {
         return (0, 0);
     }
     let own = [WaitClass::Device, WaitClass::PageRead, WaitClass::PageFault];
-    let waited = facts.waits(|group| {
-        own.contains(&group.class) && group.device.as_ref() == Some(&device.device)
-    });
+    let waited = facts
+        .waits(|group| own.contains(&group.class) && group.device.as_ref() == Some(&device.device));
     let longest = waited.groups.iter().map(|group| group.longest_ns.min(group.queue_ns)).max();
     (waited.groups.iter().map(|group| group.queue_ns).sum(), longest.unwrap_or(0))
 }
@@ -235,8 +262,14 @@ mod tests {
         starved(&mut script, 2, 4000 * MS);
         let found = found(&script).unwrap();
         // Twelve seconds there, twenty at the device.
-        assert!((0.34..0.41).contains(&found.impact) && found.severity == Severity::Warning, "{found:?}");
-        assert!(found.sentence.starts_with("bfq holds requests of sda back, some for 6.00 s: "), "{found:?}");
+        assert!(
+            (0.34..0.41).contains(&found.impact) && found.severity == Severity::Warning,
+            "{found:?}"
+        );
+        assert!(
+            found.sentence.starts_with("bfq holds requests of sda back, some for 6.00 s: "),
+            "{found:?}"
+        );
     }
 
     #[test]
@@ -244,7 +277,8 @@ mod tests {
         let mut script = served(5000, MS);
         for reader in 0..3_u32 {
             for turn in 0..2_u64 {
-                let read = script.read("sda", 4096).by(70 + reader, "slow").at((turn * 4900 * MS) as i64);
+                let read =
+                    script.read("sda", 4096).by(70 + reader, "slow").at((turn * 4900 * MS) as i64);
                 read.sector(turn * 8).scheduled(1000, 1000, 4800 * MS, MS).add();
             }
         }
@@ -284,9 +318,11 @@ mod tests {
         let full = |settings: &[(&str, &str)]| {
             let mut script = script("none [mq-deadline]");
             let known = &mut script.environment.devices[0].settings_start;
-            known.extend(settings.iter().map(|(name, value)| (name.to_string(), value.to_string())));
+            known
+                .extend(settings.iter().map(|(name, value)| (name.to_string(), value.to_string())));
             for index in 0..2000_u64 {
-                let write = script.write("sda", 65_536).by(7, "kworker").at((index * 5 * MS) as i64);
+                let write =
+                    script.write("sda", 65_536).by(7, "kworker").at((index * 5 * MS) as i64);
                 write.sector(index * 7919 * 8).scheduled(1000, 1000, 1120 * MS, 160 * MS).add();
             }
             found(&script)
