@@ -89,7 +89,7 @@ impl Summarizer {
         batch.files.iter().for_each(|row| self.files.add(row, names));
         for wait in &batch.waits {
             self.waits.add(wait);
-            self.patterns.wait(wait, &self.charged.stacks);
+            self.patterns.wait(wait, &self.charged.stacks, self.start_ns);
         }
         self.samples.add(batch, names);
         for (request, parts) in batch.requests_with_parts() {

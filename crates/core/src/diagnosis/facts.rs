@@ -17,6 +17,7 @@ pub mod moment;
 pub mod over_time;
 pub mod shape;
 pub mod stacked;
+pub mod syncs;
 
 pub use behind::Behind;
 pub use beside::{Work, has_name};
@@ -229,6 +230,19 @@ impl<'a> Facts<'a> {
     /// The waits of one class, of the classes' own time.
     pub fn waits_for(&self, class: WaitClass) -> Waited<'a> {
         self.waits(|group| group.class == class)
+    }
+
+    /// The waits of the kernel's own threads that fit: in no sum of what programs were blocked.
+    pub fn kernel_waits(&self, fits: impl Fn(&WaitGroup) -> bool) -> Waited<'a> {
+        let groups = self.summary.patterns.kernel_waits.iter();
+        Waited::of(groups.filter(|group| fits(group)).collect())
+    }
+
+    /// Time of kernel threads' waits whose stack holds one of `functions`, nanoseconds, and how many.
+    pub fn kernel_waits_in(&self, functions: &[&str]) -> (u64, u64) {
+        let stacks = self.summary.patterns.kernel_wait_stacks.iter();
+        let stacks = stacks.filter(|it| has_function(&it.functions, functions));
+        stacks.fold((0, 0), |sum, stack| (sum.0 + stack.time_ns, sum.1 + stack.waits))
     }
 
     /// Time of waits whose kernel stack holds one of `functions`, nanoseconds, and how many.

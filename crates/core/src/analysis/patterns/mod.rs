@@ -7,6 +7,7 @@
 //! | [`owners`] | who moved its bytes over the watch |
 //! | [`touch`] | whether places that are read for the first time are slower than others |
 //! | [`layers`] | how much of an upper device's time its own lower requests take |
+//! | [`syncs`] | how long threads waited to make data durable, in bins |
 //! | [`access`] | what the addresses of a device's requests tell: read again, split, scattered |
 //!
 //! What does not belong here: saying that any of it is bad (see [`crate::diagnosis`]).
@@ -14,6 +15,7 @@
 pub mod access;
 pub mod layers;
 pub mod owners;
+pub mod syncs;
 pub mod timeline;
 pub mod touch;
 pub mod waiting;
@@ -26,7 +28,8 @@ use crate::model::{Names, Request, RequestPart, Wait};
 pub use access::{Access, FilePattern};
 pub use layers::Layer;
 pub use owners::OwnerTimeline;
-pub use timeline::{Bin, Timeline};
+pub use syncs::{SyncBin, SyncTimeline};
+pub use timeline::{Bin, Slow, Timeline};
 pub use touch::Touch;
 pub use waiting::{WaitGroup, WaitStack};
 
@@ -39,6 +42,10 @@ pub struct Patterns {
     pub waits: Vec<WaitGroup>,
     /// The same waits by kernel stack, longest first; at most [`waiting::STACKS`].
     pub wait_stacks: Vec<WaitStack>,
+    /// Waits of the kernel's own threads, longest first: in no sum of what programs were blocked.
+    pub kernel_waits: Vec<WaitGroup>,
+    /// The same by kernel stack, longest first.
+    pub kernel_wait_stacks: Vec<WaitStack>,
 }
 
 /// How one device is used.
@@ -48,6 +55,10 @@ pub struct DevicePatterns {
     pub device: String,
     /// Over time.
     pub timeline: Timeline,
+    /// The reads and the writes that took longest at the device.
+    pub slowest: Vec<Slow>,
+    /// How long threads waited to make data durable on it.
+    pub syncs: SyncTimeline,
     /// Who moved its bytes, in the bins of `timeline`; most bytes first.
     pub owners: Vec<OwnerTimeline>,
     /// By address.
@@ -66,6 +77,7 @@ pub(super) struct Tally {
     devices: Vec<DeviceTally>,
     layers: layers::Tally,
     waits: waiting::Tally,
+    syncs: syncs::Tally,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -76,8 +88,9 @@ struct DeviceTally {
 }
 
 impl Tally {
-    pub fn wait(&mut self, wait: &Wait, stacks: &Stacks) {
+    pub fn wait(&mut self, wait: &Wait, stacks: &Stacks, start_ns: u64) {
         self.waits.add(wait, stacks);
+        self.syncs.add(wait, start_ns);
     }
 
     /// Adds a request of the device in `slot`.
@@ -115,6 +128,8 @@ impl Tally {
             let timeline = tally.timeline.finish(end_ns);
             let (device, code_paths) = device(slot);
             DevicePatterns {
+                syncs: self.syncs.of(&device, names),
+                slowest: tally.timeline.slowest(),
                 device,
                 code_paths,
                 owners: tally.timeline.owners(timeline.bins.len(), names),
@@ -124,7 +139,9 @@ impl Tally {
                 layer: self.layers.layer(slot),
             }
         });
-        let (waits, wait_stacks) = self.waits.finish(names, stacks);
-        Patterns { devices: devices.collect(), waits, wait_stacks }
+        let (waits, wait_stacks) = self.waits.programs(names, stacks);
+        let (kernel_waits, kernel_wait_stacks) = self.waits.kernel(names, stacks);
+        let devices = devices.collect();
+        Patterns { devices, waits, wait_stacks, kernel_waits, kernel_wait_stacks }
     }
 }

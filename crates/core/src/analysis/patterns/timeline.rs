@@ -3,13 +3,55 @@
 use super::owners::{self, OwnerTimeline};
 use crate::analysis::Direction;
 use crate::analysis::axes::Interval;
-use crate::analysis::life::Life;
+use crate::analysis::life::{Life, Stand};
 use crate::model::{Names, Origin, Request, RequestPart};
 
 /// How long a bin is at first, nanoseconds: twenty bins in the shortest period that a watch can claim.
-const BIN_NS: u64 = 100_000_000;
+pub(super) const BIN_NS: u64 = 100_000_000;
 /// Bins before two become one.
-const BINS: usize = 600;
+pub(super) const BINS: usize = 600;
+
+/// Slowest requests that are kept of each direction.
+const SLOWEST: usize = 64;
+
+/// A request that took longer at the device than most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slow {
+    /// Whether it is a write, not a read.
+    pub write: bool,
+    /// When it completed, nanoseconds after the first bin began.
+    pub ended_ns: u64,
+    /// How long it was at the device (D2C), nanoseconds.
+    pub d2c_ns: u64,
+}
+
+/// The slowest reads or writes.
+#[derive(Clone, Debug, Default)]
+struct Slowest {
+    kept: Vec<Slow>,
+    least_ns: u64,
+}
+
+impl Slowest {
+    #[inline]
+    fn add(&mut self, slow: Slow) {
+        if slow.d2c_ns <= self.least_ns {
+            return;
+        }
+        self.kept.push(slow);
+        if self.kept.len() >= 2 * SLOWEST {
+            self.kept = self.finish();
+            self.least_ns = self.kept.last().map_or(0, |it| it.d2c_ns);
+        }
+    }
+
+    fn finish(&self) -> Vec<Slow> {
+        let mut kept = self.kept.clone();
+        kept.sort_by_key(|it| (std::cmp::Reverse(it.d2c_ns), it.ended_ns));
+        kept.truncate(SLOWEST);
+        kept
+    }
+}
 
 /// What a device did in one bin. A request counts where it ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,6 +127,7 @@ pub(super) struct Tally {
     bin_ns: u64,
     bins: Vec<Bin>,
     owners: owners::Tally,
+    slowest: [Slowest; 2],
 }
 
 impl Tally {
@@ -107,6 +150,13 @@ impl Tally {
         let whole = life.whole_ns.unwrap_or(0);
         let d2c = life.intervals[Interval::D2c].unwrap_or(whole);
         let direction = Direction::from(request.operation);
+        let write = direction == Direction::Write;
+        if let Some(d2c_ns) = life.intervals[Interval::D2c].filter(|_| life.stand == Stand::Whole)
+            && (write || direction == Direction::Read)
+        {
+            let slow = Slow { write, ended_ns: since, d2c_ns };
+            self.slowest[usize::from(write)].add(slow);
+        }
         bin.requests += 1;
         bin.bytes = bin.bytes.saturating_add(request.bytes);
         bin.d2c_ns = bin.d2c_ns.saturating_add(d2c);
@@ -140,6 +190,11 @@ impl Tally {
         let mut bins = self.bins.clone();
         bins.resize(full.min(BINS), Bin::default());
         Timeline { bin_ns: self.bin_ns, bins }
+    }
+
+    /// The slowest reads and writes, slowest first of each.
+    pub fn slowest(&self) -> Vec<Slow> {
+        self.slowest.iter().flat_map(Slowest::finish).collect()
     }
 
     /// Who moved the bytes of the `bins` bins of the result.

@@ -1,4 +1,5 @@
-//! Waits of programs' threads, by who waits, for what, on which device and in which system call.
+//! Waits of threads, by who waits, for what, on which device and in which system call; those of
+//! programs and those of the kernel's own threads apart.
 
 use crate::analysis::stacks::{StackRef, Stacks};
 use crate::model::{Name, Names, Wait, WaitClass};
@@ -13,6 +14,9 @@ const ALL_STACKS: usize = 4096;
 /// From which time on a thread that could go on was kept from a CPU: longer than a slice of the scheduler
 /// (base_slice_ns is 2.8 ms and less). Shorter ones are what a busy machine has.
 const STARVED_NS: u64 = 3_000_000;
+/// Waits of one thread in one call that lie at most so far apart are taken for those of one call: a
+/// sync that waits for pages, then for a commit, hardly runs in between. Chosen.
+const PAUSE_NS: u64 = 10_000_000;
 /// Stacks in the result.
 pub const STACKS: usize = 64;
 
@@ -37,13 +41,41 @@ struct Group {
     beside_ns: u64,
     longest_ns: u64,
     censored: u64,
-    threads: Vec<u32>,
+    bouts: u64,
+    threads: Vec<Thread>,
     /// The file with the majority of the time, if one has it (Boyer and Moore's vote).
     file: Option<Name>,
     file_votes: u64,
 }
 
+#[derive(Clone, Copy, Debug)]
+struct Thread {
+    tid: u32,
+    until_ns: u64,
+    time_ns: u64,
+}
+
 impl Group {
+    /// Takes note of whose wait it is, and whether it goes on where the one before ended.
+    fn follow(&mut self, wait: &Wait) {
+        let until_ns = wait.start_ns.saturating_add(wait.duration_ns);
+        match self.threads.iter_mut().find(|it| it.tid == wait.tid) {
+            Some(thread) => {
+                let pause = wait.start_ns.saturating_sub(thread.until_ns);
+                self.bouts += u64::from(pause > PAUSE_NS);
+                thread.until_ns = thread.until_ns.max(until_ns);
+                thread.time_ns = thread.time_ns.saturating_add(wait.duration_ns);
+            }
+            None => {
+                self.bouts += 1;
+                if self.threads.len() < THREADS {
+                    let time_ns = wait.duration_ns;
+                    self.threads.push(Thread { tid: wait.tid, until_ns, time_ns });
+                }
+            }
+        }
+    }
+
     fn add(&mut self, wait: &Wait) {
         self.container = self.container.or(wait.container);
         self.waits += 1;
@@ -57,9 +89,7 @@ impl Group {
         self.beside_ns = self.beside_ns.saturating_add(wait.cpu_wait_before_ns.unwrap_or(0));
         self.longest_ns = self.longest_ns.max(wait.duration_ns);
         self.censored += u64::from(wait.censored);
-        if self.threads.len() < THREADS && !self.threads.contains(&wait.tid) {
-            self.threads.push(wait.tid);
-        }
+        self.follow(wait);
         if wait.file == self.file {
             self.file_votes = self.file_votes.saturating_add(wait.duration_ns);
         } else if self.file_votes > wait.duration_ns {
@@ -120,15 +150,36 @@ impl OfStack {
 /// Adds up waits as they come.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
-    groups: FxHashMap<Key, Group>,
-    stacks: FxHashMap<(WaitClass, StackRef), OfStack>,
+    programs: Side,
+    kernel: Side,
 }
 
 impl Tally {
     pub fn add(&mut self, wait: &Wait, stacks: &Stacks) {
-        if wait.kernel_thread {
-            return;
-        }
+        let side = if wait.kernel_thread { &mut self.kernel } else { &mut self.programs };
+        side.add(wait, stacks);
+    }
+
+    /// The waits of programs.
+    pub fn programs(&self, names: &Names, stacks: &Stacks) -> (Vec<WaitGroup>, Vec<WaitStack>) {
+        self.programs.finish(names, stacks)
+    }
+
+    /// The waits of the kernel's own threads.
+    pub fn kernel(&self, names: &Names, stacks: &Stacks) -> (Vec<WaitGroup>, Vec<WaitStack>) {
+        self.kernel.finish(names, stacks)
+    }
+}
+
+/// The waits of programs, or of the kernel's threads.
+#[derive(Clone, Debug, Default)]
+struct Side {
+    groups: FxHashMap<Key, Group>,
+    stacks: FxHashMap<(WaitClass, StackRef), OfStack>,
+}
+
+impl Side {
+    fn add(&mut self, wait: &Wait, stacks: &Stacks) {
         let Wait { pid, process, class, device, syscall, .. } = *wait;
         let mut key = Key { pid, process, class, device, syscall };
         if self.groups.len() >= GROUPS && !self.groups.contains_key(&key) {
@@ -142,7 +193,7 @@ impl Tally {
         }
     }
 
-    pub fn finish(&self, names: &Names, stacks: &Stacks) -> (Vec<WaitGroup>, Vec<WaitStack>) {
+    fn finish(&self, names: &Names, stacks: &Stacks) -> (Vec<WaitGroup>, Vec<WaitStack>) {
         let text = |name: Option<Name>| name.map(|name| names.get(name).to_owned());
         let mut groups: Vec<WaitGroup> = self
             .groups
@@ -157,6 +208,8 @@ impl Tally {
                 file: text(group.file),
                 waits: group.waits,
                 threads: group.threads.len() as u64,
+                bouts: group.bouts,
+                foremost_ns: group.threads.iter().map(|it| it.time_ns).max().unwrap_or(0),
                 time_ns: group.time_ns,
                 device_ns: group.device_ns,
                 queue_ns: group.queue_ns,
@@ -225,6 +278,11 @@ pub struct WaitGroup {
     pub waits: u64,
     /// Of how many threads, up to 256.
     pub threads: u64,
+    /// How many without those that follow the one before of their thread within 10 ms: about as
+    /// many as calls, of calls that wait several times each.
+    pub bouts: u64,
+    /// The time of the thread that waited longest, nanoseconds.
+    pub foremost_ns: u64,
     /// Their time, nanoseconds.
     pub time_ns: u64,
     /// In the driver and the device, nanoseconds.

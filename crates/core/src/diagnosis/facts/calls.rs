@@ -4,6 +4,8 @@
 //! What does not belong here: what capture watches (see crate `iowhy-capture`).
 
 use super::Facts;
+use crate::analysis::patterns::WaitGroup;
+use crate::model::WaitClass;
 
 /// A system call: its name, its number on x86_64, and where the generic table is used (aarch64,
 /// riscv64).
@@ -116,6 +118,16 @@ impl Facts<'_> {
         let number = number?;
         let mut calls = ALL.iter().copied().flatten();
         calls.find(|call| self.number_of(call) == number).map(|call| call.0)
+    }
+
+    /// Whether a wait is one for data to become durable: in fsync and its like, in a write that syncs
+    /// by itself (O_SYNC, O_DSYNC), or in a sync that a thread of io_uring or of libaio does.
+    pub fn is_sync(&self, group: &WaitGroup) -> bool {
+        let waits = matches!(group.class, WaitClass::Fsync | WaitClass::JournalCommit);
+        let by_itself = self.is_call(group.syscall, WRITE) || self.is_call(group.syscall, ASYNC);
+        // A worker of io_uring is in no call.
+        let by_worker = group.syscall.is_none() && group.class == WaitClass::Fsync;
+        self.is_call(group.syscall, SYNC_FILE) || waits && by_itself || by_worker
     }
 
     fn number_of(&self, call: &Call) -> u32 {

@@ -2,12 +2,17 @@
 
 use super::*;
 use crate::analysis::Direction;
-use crate::analysis::summary::{DeviceSummary, ProcessRow, Row};
+use super::super::programs;
+use crate::analysis::summary::{self, DeviceSummary, ProcessRow, Row};
+use facts::Waited;
 
 /// The share of the bytes read that one process must own. Chosen: it is what the device does.
 const SHARE: f64 = 0.6;
 /// The share of the read bytes that go on where an earlier read of the file ended.
 const SEQUENTIAL: f64 = 0.5;
+/// What a process must read of what the largest of its name does, to be part of the scan: workers of one
+/// parallel query read about the same. Chosen.
+const OF_LARGEST: f64 = 0.25;
 /// Bytes read a second from which on it is a bulk of data.
 const BYTES_PER_S: f64 = 4e6;
 /// What a scan's requests are for.
@@ -34,62 +39,174 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let Some(scan) = scanner(device) else { return Ok(Verdict::Clear) };
     let name = &device.device;
     let others = facts.waits(|group| {
-        group.device.as_deref() == Some(name)
-            && group.process != scan.subject.process
+        group.device.as_deref() == Some(name) && !scan.is_own(group.pid, &group.process)
     });
-    let share = scan.usage.time_share;
-    // Blame knows the time exactly; else the waits are split as the device's time is.
-    let known = facts.summary().blame.is_some();
-    let behind = facts.behind(READS).into_iter().find(|it| it.process == scan.subject.process);
-    let behind_ns = match &behind {
-        Some(behind) => behind.time_ns,
-        None if known => 0,
-        None => (others.time_ns as f64 * share) as u64,
-    };
-    if (behind_ns as f64) < OTHERS * facts.blocked_ns() as f64 {
+    let share = scan.row.usage.time_share;
+    let (behind_ns, victim) = behind(facts, &scan, &others);
+    let own = facts.waits(|group| scan.is_own(group.pid, &group.process));
+    // What the scan itself waits is no loss: it is a share of the others' time.
+    let of_others = facts.blocked_ns().saturating_sub(own.time_ns);
+    if (behind_ns as f64) < OTHERS * of_others as f64 {
         return Ok(Verdict::Clear);
     }
-    let subject = facts::subject_of(name, Some(&scan));
-    let read = scan.usage.directions[Direction::Read].bytes;
-    let victim = behind.map_or_else(|| words::who(&others.subject()), |it| it.victim);
+    let subject = facts::subject_of(name, Some(&scan.row));
+    let read = scan.row.usage.directions[Direction::Read].bytes;
     let sentence = format!(
         "{} reads files in bulk from {name}, {} a second; {victim} waits behind it",
         words::who(&subject),
         words::bytes(read as f64 / facts.seconds()),
     );
     let flags = words::flags(&subject);
-    Ok(Finding::of_blocked(facts, behind_ns, sentence)
+    let fix = fix(&subject);
+    let impact = behind_ns as f64 / of_others.max(1) as f64;
+    let threads = behind_ns as f64 / facts.duration_ns().max(1) as f64;
+    Ok(Finding::of_share(ImpactOf::BlockedTime, impact, threads, sentence)
         .about(subject)
         .shown("read by it", read as f64 / facts.seconds(), "bytes/s", format!("iowhy files{flags}"))
         .shown("of all time of the device", share * 100.0, "%", format!("iowhy -d {name}"))
         .shown("others wait for the device", others.time_ns as f64, "ns", "iowhy blame")
-        .fix(
-            "run it at another time, or limit it (io.max of its cgroup; begin it with `ionice -c3` where the scheduler is \
-             bfq, or mq-deadline from Linux 5.14 on; rsync --bwlimit); let it drop what it read (POSIX_FADV_DONTNEED)"
+        .fix(fix)
+        .check(
+            "if it can be paused, stop all of it for ten seconds (`kill -STOP PID`, then `kill -CONT PID`, \
+             of each that `ps` shows now): if the others stay slow, it was not the scan",
         )
-        .check("where it may stand still, stop all of it for ten seconds (`kill -STOP PID`, then `kill -CONT PID`, of each that `ps` shows now): if the others stay slow, it was not the scan")
         .into())
 }
 
-/// The largest process of the program that reads most, with what all processes of its name used: a
-/// script starts one for each file.
-fn scanner(device: &DeviceSummary) -> Option<Row<ProcessRow>> {
-    let reads = facts::of(device, Direction::Read);
-    let bytes = |row: &Row<ProcessRow>| row.usage.directions[Direction::Read].bytes;
-    let of_name = |name: &str| -> Vec<&Row<ProcessRow>> {
-        device.processes.iter().filter(|row| row.subject.process == name).collect()
-    };
-    let together = |row: &&Row<ProcessRow>| -> u64 {
-        of_name(&row.subject.process).into_iter().map(bytes).sum()
-    };
-    let top = device.processes.iter().max_by_key(together)?;
-    let mut all = top.clone();
-    for other in of_name(&top.subject.process) {
-        if other.subject.pid != top.subject.pid {
-            all.usage.add(&other.usage);
+/// A database's own means come first: its process must not be stopped or limited as a copy may be.
+fn fix(subject: &Subject) -> String {
+    let general = "run it at another time, or limit it (io.max of its cgroup; begin it with `ionice -c3` \
+                   where the scheduler is bfq, or mq-deadline from Linux 5.14 on; rsync --bwlimit); let \
+                   it drop what it read (POSIX_FADV_DONTNEED)";
+    let program = programs::of(subject.process.as_deref(), subject.file.as_deref());
+    match program.and_then(|it| it.advice(programs::Topic::Reads)) {
+        Some(own) => format!("find what this process works on, and run it at another time or elsewhere; {own}"),
+        None => general.to_owned(),
+    }
+}
+
+/// Who reads in bulk: some processes of one name, or all of them.
+struct Scan {
+    /// The largest of them, with what all of them used.
+    row: Row<ProcessRow>,
+    /// Their numbers, where it is these and no others of the name.
+    pids: Option<Vec<u32>>,
+}
+
+impl Scan {
+    fn is_own(&self, pid: u32, process: &str) -> bool {
+        match &self.pids {
+            Some(pids) => pids.contains(&pid),
+            None => self.row.subject.process == process,
         }
     }
+}
+
+/// For how long others waited behind the scan, nanoseconds, and who waited longest. Blame knows the time;
+/// else the waits are split as the device's time is.
+fn behind(facts: &Facts<'_>, scan: &Scan, others: &Waited<'_>) -> (u64, String) {
+    let Some(blame) = &facts.summary().blame else {
+        let time_ns = (others.time_ns as f64 * scan.row.usage.time_share) as u64;
+        return (time_ns, words::who(&others.subject()));
+    };
+    let (mut sum, mut most, mut victim) = (0, 0, words::who(&others.subject()));
+    for waiter in &blame.waiters {
+        if scan.is_own(waiter.pid.unwrap_or(0), &waiter.process) {
+            continue;
+        }
+        let is_scan = |it: &&summary::Behind| {
+            let reads = it.origin.is_some_and(|origin| READS.contains(&origin));
+            let process = it.process.as_deref().unwrap_or_default();
+            reads && !it.own && scan.is_own(it.pid.unwrap_or(0), process)
+        };
+        let time_ns: u64 = waiter.behind.iter().filter(is_scan).map(|it| it.time_ns).sum();
+        sum += time_ns;
+        if time_ns > most {
+            (most, victim) = (time_ns, words::process(&waiter.process, waiter.pid, None));
+        }
+    }
+    (sum, victim)
+}
+
+/// Who reads most of a device's bytes: the processes of one name and container that read much of them
+/// each, which others of their name are not, such as a database's; else all of the name, since a script
+/// starts one for each file.
+fn scanner(device: &DeviceSummary) -> Option<Scan> {
+    let reads = facts::of(device, Direction::Read);
+    let bytes = |row: &Row<ProcessRow>| row.usage.directions[Direction::Read].bytes;
+    let same = |a: &Row<ProcessRow>, b: &Row<ProcessRow>| {
+        a.subject.process == b.subject.process && a.subject.container == b.subject.container
+    };
+    let of_same = |row: &Row<ProcessRow>| -> Vec<&Row<ProcessRow>> {
+        device.processes.iter().filter(|it| same(it, row)).collect()
+    };
+    let together = |row: &&Row<ProcessRow>| -> u64 { of_same(row).into_iter().map(bytes).sum() };
+    let top = device.processes.iter().max_by_key(|row| (together(row), bytes(row)))?;
+    let is_large = |it: &&Row<ProcessRow>| bytes(it) as f64 >= OF_LARGEST * bytes(top) as f64;
+    let largest: Vec<&Row<ProcessRow>> = of_same(top).into_iter().filter(is_large).collect();
+    let most = |rows: &[&Row<ProcessRow>]| {
+        rows.iter().map(|row| bytes(row)).sum::<u64>() as f64 >= SHARE * reads.bytes as f64
+    };
+    let (rows, pids) = match most(&largest) {
+        true => {
+            let pids = largest.iter().filter_map(|row| row.subject.pid).collect();
+            (largest, Some(pids))
+        }
+        false => (of_same(top), None),
+    };
     let sequential = reads.sequential_share.unwrap_or(0.0) >= SEQUENTIAL;
-    let most = bytes(&all) as f64 >= SHARE * reads.bytes as f64;
-    (most && sequential && reads.bytes_per_s >= BYTES_PER_S).then_some(all)
+    if !most(&rows) || !sequential || reads.bytes_per_s < BYTES_PER_S {
+        return None;
+    }
+    let mut row = top.clone();
+    for other in rows.into_iter().filter(|it| it.subject.pid != top.subject.pid) {
+        row.usage.add(&other.usage);
+    }
+    Some(Scan { row, pids })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::diagnosis::{Finding, diagnose};
+    use crate::model::{Origin, WaitClass};
+    use crate::script::Script;
+
+    const MS: u64 = 1_000_000;
+
+    /// A backend reads a table from end to end, 50 MB/s, beside one that reads here and there and waits
+    /// `waited_ms`; by the names `of_scan` and `of_other`.
+    fn found(of_scan: &str, of_other: &str, waited_ms: u64) -> Option<Finding> {
+        let mut script = Script::new(10);
+        for index in 0..1000_u64 {
+            let at = (index * 10 * MS) as i64;
+            let scan = script.read("sda", 512 << 10).by(7, of_scan).at(at).sector(index * 1024);
+            scan.origin(Origin::Readahead).file("/base/1/2").direct(500, 500, 8 * MS).add();
+            let other = script.read("sda", 8192).by(8, of_other).at(at).sector((1 << 30) + index * 7919 * 16);
+            other.file("/base/1/3").direct(500, 500, 2 * MS).add();
+        }
+        for (who, ns) in [((7, of_scan), 9000 * MS), ((8, of_other), waited_ms * MS)] {
+            script.wait(who, WaitClass::PageRead, ns, ns, 0);
+            let sda = script.names.intern("sda");
+            script.batch.waits.last_mut().unwrap().device = Some(sda);
+        }
+        let mut summary = script.summary();
+        // Scripted waits belong to no request: their time is split as the device's is.
+        summary.blame = None;
+        diagnose(&summary).findings.into_iter().find(|it| it.cause == "bulk-scan")
+    }
+
+    #[test]
+    fn a_backend_that_scans_is_found_beside_others_of_its_name() {
+        let found = found("postgres", "postgres", 8000).unwrap();
+        assert_eq!(found.subject.pid, Some(7));
+        assert!(found.sentence.contains("postgres (8) waits behind it"), "{}", found.sentence);
+        assert!(found.impact > 0.7, "of the other's time: {found:?}");
+        assert!(found.fix.contains("PostgreSQL") && !found.fix.contains("ionice"), "{}", found.fix);
+    }
+
+    #[test]
+    fn a_copy_is_found_as_before() {
+        assert!(found("tar", "db", 8000).unwrap().fix.contains("ionice"));
+        assert_eq!(found("tar", "tar", 0), None, "nobody waits behind it");
+    }
 }

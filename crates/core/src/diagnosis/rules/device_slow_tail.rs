@@ -1,19 +1,24 @@
 //! The device itself is slow now and then, or fails requests.
 
 use super::*;
+use super::super::finding;
+use crate::analysis::patterns::{Bin, Slow, Timeline};
 use crate::analysis::summary::{Bucket, DeviceSummary};
 use crate::analysis::{Direction, Interval};
 
 /// From which time on a single request is an outlier: a healthy 7200 rpm disk stayed below 160 ms
 /// under load in M. Brooker's comparison (2013), its failing sibling took 1.15 s.
 const OUTLIER_NS: u64 = 200_000_000;
-/// The same of flash: garbage collection, heat and power states make stalls of 5 to 150 ms where
-/// most requests take 0.1 ms. Chosen, above what a busy host adds.
-const OUTLIER_FLASH_NS: u64 = 20_000_000;
-/// And there this multiple of the median. Chosen.
-const TIMES_MEDIAN_FLASH: f64 = 50.0;
-/// What no healthy device takes, however rarely: one of them is worth a warning.
-const NEVER_NS: u64 = 1_000_000_000;
+/// The same of flash that is built in: garbage collection, thermal throttling and a link that wakes up
+/// take 5 to 150 ms where a read takes a tenth of one. Chosen below what databases' own logs call slow.
+const OF_FLASH_NS: u64 = 5_000_000;
+/// The same of other flash, and this multiple of the median: a hypervisor, a network and a busy host add
+/// some milliseconds. Chosen.
+const OF_SHARED_FLASH_NS: u64 = 20_000_000;
+const TIMES_MEDIAN_SHARED: f64 = 50.0;
+/// One request this long is worth a warning however many there are: five times the longest of a
+/// healthy disk. Chosen.
+const LONG_NS: u64 = 1_000_000_000;
 /// An outlier takes at least this multiple of the median. Chosen.
 const TIMES_MEDIAN: f64 = 20.0;
 /// And this multiple of what the queue in front of it explains (Little's law). Chosen.
@@ -54,26 +59,30 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let mut worst: Option<(f64, Finding)> = None;
     for device in facts.devices().iter().filter(|it| !it.bio_based && it.stalled_ns.is_none()) {
         for direction in [Direction::Read, Direction::Write] {
-            let is_flash = facts.setting(device, "queue/rotational") == Some("0");
-            let Some(tail) = tail(device, direction, is_flash) else { continue };
+            let Some(tail) = tail(facts, device, direction) else { continue };
             if worst.as_ref().is_none_or(|(most, _)| tail.time_ns > *most) {
-                worst = Some((tail.time_ns, finding(facts, device, direction, &tail)));
+                worst = Some((tail.time_ns, of_tail(facts, device, direction, &tail)));
             }
         }
     }
     Ok(worst.map_or(Verdict::Clear, |(_, finding)| finding.into()))
 }
 
+/// From which time on a request of the device is an outlier, and from which multiple of the median.
+fn outlier(facts: &Facts<'_>, device: &DeviceSummary) -> (f64, f64) {
+    match facts.setting(device, "queue/rotational") == Some("0") {
+        true if facts.is_own_drive(device) => (OF_FLASH_NS as f64, TIMES_MEDIAN),
+        true => (OF_SHARED_FLASH_NS as f64, TIMES_MEDIAN_SHARED),
+        false => (OUTLIER_NS as f64, TIMES_MEDIAN),
+    }
+}
+
 /// The requests of one direction that are far slower than most and than the queue explains.
-fn tail(device: &DeviceSummary, direction: Direction, is_flash: bool) -> Option<Tail> {
+fn tail(facts: &Facts<'_>, device: &DeviceSummary, direction: Direction) -> Option<Tail> {
     let stage = facts::stage(device, direction, Interval::D2c)?;
-    // Requests come in bursts: what stands in front of one is what there is while the device is busy.
-    let depth = device.busy_depth_mean.unwrap_or(1.0).max(device.in_flight_mean).max(1.0);
-    let (times, floor) = match is_flash {
-        true => (TIMES_MEDIAN_FLASH, OUTLIER_FLASH_NS),
-        false => (TIMES_MEDIAN, OUTLIER_NS),
-    };
-    let slow = (stage.p50_ns as f64 * times.max(TIMES_QUEUE * depth)).max(floor as f64);
+    let p50 = stage.p50_ns as f64;
+    let (floor, times) = outlier(facts, device);
+    let slow = (p50 * times).max(floor);
     let is_slow = |bucket: &&Bucket| bucket.from_ns as f64 >= slow;
     let buckets = facts::of(device, direction).d2c_histogram.iter().filter(is_slow);
     let (mut requests, mut time_ns) = (0, 0.0);
@@ -81,10 +90,12 @@ fn tail(device: &DeviceSummary, direction: Direction, is_flash: bool) -> Option<
         requests += bucket.requests;
         time_ns += bucket.requests as f64 * bucket.from_ns as f64;
     }
+    let left = unexplained(facts, device, direction, slow, p50);
+    let requests = (requests as f64 * left).round() as u64;
     let rare = requests as f64 <= RARE * stage.requests as f64;
     (requests > 0 && rare).then_some(Tail {
         requests,
-        time_ns,
+        time_ns: time_ns * left,
         whole_ns: stage.sum_ns,
         p50_ns: stage.p50_ns,
         p999_ns: stage.p999_ns,
@@ -93,7 +104,45 @@ fn tail(device: &DeviceSummary, direction: Direction, is_flash: bool) -> Option<
     })
 }
 
-fn finding(facts: &Facts<'_>, device: &DeviceSummary, direction: Direction, tail: &Tail) -> Finding {
+/// The share of the outliers' time that what the device did for others meanwhile does not explain.
+fn unexplained(
+    facts: &Facts<'_>,
+    device: &DeviceSummary,
+    direction: Direction,
+    slow: f64,
+    p50: f64,
+) -> f64 {
+    let Some(patterns) = facts.patterns(&device.device) else { return 1.0 };
+    let write = direction == Direction::Write;
+    let all = patterns.slowest.iter().filter(|it| it.write == write && it.d2c_ns as f64 >= slow);
+    let (mut of_all, mut of_left) = (0.0, 0.0);
+    for it in all {
+        let depth = depth(&patterns.timeline, it).max(device.in_flight_mean).max(1.0);
+        of_all += it.d2c_ns as f64;
+        if it.d2c_ns as f64 >= TIMES_QUEUE * depth * p50 {
+            of_left += it.d2c_ns as f64;
+        }
+    }
+    if of_all > 0.0 { of_left / of_all } else { 1.0 }
+}
+
+/// How many other requests the device worked on at a time while it had a slow one: of those that
+/// completed meanwhile, since what completes with it may have waited for it.
+fn depth(timeline: &Timeline, slow: &Slow) -> f64 {
+    let bin_ns = timeline.bin_ns.max(1);
+    let end = (slow.ended_ns / bin_ns) as usize;
+    let begin = (slow.ended_ns.saturating_sub(slow.d2c_ns) / bin_ns) as usize;
+    let time = |bins: &[Bin]| bins.iter().map(|bin| bin.d2c_ns as f64).sum::<f64>();
+    if end > begin + 1 {
+        let inner = timeline.bins.get(begin + 1..end).unwrap_or_default();
+        return time(inner) / (inner.len().max(1) as f64 * bin_ns as f64);
+    }
+    let last = timeline.bins.get(begin..=end).unwrap_or_default();
+    let others = (time(last) - slow.d2c_ns as f64).max(0.0);
+    others / (last.len().max(1) as f64 * bin_ns as f64)
+}
+
+fn of_tail(facts: &Facts<'_>, device: &DeviceSummary, direction: Direction, tail: &Tail) -> Finding {
     let name = &device.device;
     let word = direction.word();
     let sentence = format!(
@@ -107,19 +156,21 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, direction: Direction, tail
     let device_name = Some(name.clone());
     // A few slow ones prove less than many.
     let sure = if tail.requests >= 3 { Confidence::Likely } else { Confidence::Possible };
-    let least = if tail.max_ns >= NEVER_NS { Severity::Warning } else { Severity::Info };
+    // One that no queue explains tells of the device, though it is a small part of all time.
+    let least = if tail.max_ns >= LONG_NS { Severity::Warning } else { Severity::Info };
     Finding::of_device(facts, tail.time_ns as u64, tail.whole_ns, sentence)
+        .at_least(least)
         .about(Subject { device: device_name, ..Subject::default() })
         .sure(sure)
-        .at_least(least)
         .shown(format!("longest {word} between driver and completion"), tail.max_ns as f64, "ns", format!("iowhy stages -d {name}"))
         .shown("99.9 % take at most", tail.p999_ns as f64, "ns", format!("iowhy latency -d {name}"))
         .shown("half take at most", tail.p50_ns as f64, "ns", format!("iowhy latency -d {name}"))
         .shown("waiting before the driver, of all their time", facts::queue_share(device, direction) * 100.0, "%", format!("iowhy stages -d {name}"))
         .fix(format!(
             "compare it with a sibling under the same load (`iowhy diff RECORDING -d {name}=SIBLING`); look at its health log \
-             (`smartctl -a /dev/{name}`, `nvme smart-log /dev/{name}`), and replace it where that tells of a failure; a \
-             virtual disk has none: ask the provider"
+             (`smartctl -a /dev/{name}`; `nvme smart-log /dev/{name}`: thermal and critical warnings), and replace it where \
+             that reports a failure; NVMe that is slow after idle: power states (APST), a link that came up narrower \
+             (current_link_width below max_link_width in its PCI device); a virtual disk has none of these: ask the provider"
         ))
         .check(
             "if a sibling shows the same outliers under the same load, the load or the driver makes \
@@ -144,7 +195,7 @@ fn failing(facts: &Facts<'_>) -> Option<Verdict> {
         format!("{name} fails: {} of {} requests ended with an error", words::count(errors), words::count(all));
     // An error matters however few they are; many matter more.
     let share = errors as f64 / all.max(LEAST_REQUESTS) as f64;
-    let impact = share.max(super::super::finding::WARNING_IMPACT);
+    let impact = share.max(finding::WARNING_IMPACT);
     let finding = Finding::of_share(ImpactOf::DeviceTime, impact, 1.0, sentence)
         .about(Subject { device: Some(name.clone()), ..Subject::default() })
         .sure(Confidence::Certain)
@@ -158,13 +209,67 @@ fn failing(facts: &Facts<'_>) -> Option<Verdict> {
 mod tests {
     use super::*;
     use crate::diagnosis::diagnose;
+    use crate::model::Origin;
     use crate::model::environment::Device;
     use crate::script::Script;
 
+    const US: u64 = 1_000;
     const MS: u64 = 1_000_000;
 
+    fn of(script: &Script) -> Option<Finding> {
+        let findings = diagnose(&script.summary()).findings;
+        findings.into_iter().find(|it| it.cause == "device-slow-tail")
+    }
+
+    /// 2,744 reads of a disk in 30 s, 10.5 ms each, of which the one in the middle takes `longest_ms`.
+    fn disk(longest_ms: u64) -> Option<Finding> {
+        let mut script = Script::new(30);
+        for index in 0..2744_u64 {
+            let takes = if index == 1372 { longest_ms * MS } else { 10_500 * US };
+            let read = script.read("sdb", 8192).at((index * 10_600 * US) as i64);
+            read.sector(index * 7919 * 8).issued(takes).add();
+        }
+        of(&script)
+    }
+
+    #[test]
+    fn one_request_of_a_second_tells_of_a_disk() {
+        let found = disk(1153).unwrap();
+        assert_eq!((found.severity, found.confidence), (Severity::Warning, Confidence::Possible));
+        assert_eq!(disk(160), None, "its sibling");
+        assert!(disk(999).is_none_or(|it| it.severity == Severity::Info));
+    }
+
+    /// An SSD that answers in 80 µs, and every so often in `stall`.
+    fn flash(stall: u64, is_virtual: bool, rotational: &str) -> Option<Finding> {
+        let mut script = Script::new(10);
+        script.environment.is_virtual = Some(is_virtual);
+        script.environment.devices.push(Device {
+            name: "nvme0n1".to_owned(),
+            transport: Some("pcie".to_owned()),
+            settings_start: [("queue/rotational".to_owned(), rotational.to_owned())].into(),
+            ..Device::default()
+        });
+        for index in 0..10_000_u64 {
+            let takes = if index % 1000 == 999 { stall } else { 80 * US };
+            let read = script.read("nvme0n1", 4096).at((index * MS) as i64);
+            read.sector(index * 7919 * 8).direct(500, 500, takes).add();
+        }
+        of(&script)
+    }
+
+    #[test]
+    fn flash_that_stalls_for_milliseconds_is_named() {
+        assert_eq!(flash(20 * MS, false, "0").unwrap().severity, Severity::Info, "2 % of a second");
+        assert!(flash(100 * MS, false, "0").unwrap().severity >= Severity::Warning);
+        assert_eq!(flash(4 * MS, false, "0"), None);
+        assert_eq!(flash(15 * MS, true, "0"), None, "a hypervisor adds milliseconds");
+        assert!(flash(25 * MS, true, "0").is_some());
+        assert_eq!(flash(100 * MS, false, "1"), None, "a disk that seeks");
+    }
+
     /// A thousand reads of `each` nanoseconds, of which `slow` take `longest`.
-    fn found(rotates: &str, each: u64, slow: u64, longest: u64) -> Option<Finding> {
+    fn among(rotates: &str, each: u64, slow: u64, longest: u64) -> Option<Finding> {
         let mut script = Script::new(10);
         script.environment.devices.push(Device {
             name: "sda".to_owned(),
@@ -176,24 +281,47 @@ mod tests {
             let read = script.read("sda", 4096).by(7, "db").at((index * 9 * MS) as i64);
             read.sector(index * 7919 * 8 % (1 << 30)).direct(500, 500, d2c).add();
         }
-        let findings = diagnose(&script.summary()).findings;
-        findings.into_iter().find(|it| it.cause == "device-slow-tail")
+        of(&script)
     }
 
     #[test]
     fn flash_stalls_for_less_time_than_a_disk_seeks() {
-        assert!(found("0", 80_000, 5, OUTLIER_FLASH_NS + 5 * MS).is_some());
-        assert_eq!(found("0", 80_000, 5, OUTLIER_FLASH_NS - 5 * MS), None);
-        assert_eq!(found("1", 80_000, 5, OUTLIER_FLASH_NS + 5 * MS), None);
+        assert!(among("0", 80_000, 5, OF_SHARED_FLASH_NS + 5 * MS).is_some());
+        assert_eq!(among("0", 80_000, 5, OF_SHARED_FLASH_NS - 5 * MS), None);
+        assert_eq!(among("1", 80_000, 5, OF_SHARED_FLASH_NS + 5 * MS), None);
         // Slow, but not for such a device.
-        assert_eq!(found("0", MS, 5, (TIMES_MEDIAN_FLASH as u64 - 5) * MS), None);
+        assert_eq!(among("0", MS, 5, (TIMES_MEDIAN_SHARED as u64 - 5) * MS), None);
     }
 
     #[test]
     fn a_second_is_too_long_however_rare() {
-        let found = |longest| found("1", 8 * MS, 1, longest);
-        let once = found(NEVER_NS + 150 * MS).unwrap();
+        let found = |longest| among("1", 8 * MS, 1, longest);
+        let once = found(LONG_NS + 150 * MS).unwrap();
         assert_eq!((once.severity, once.confidence), (Severity::Warning, Confidence::Possible));
-        assert!(found(NEVER_NS - 300 * MS).is_none_or(|it| it.severity == Severity::Info));
+        assert!(found(LONG_NS - 300 * MS).is_none_or(|it| it.severity == Severity::Info));
+    }
+
+    /// Reads of a disk, of which those in the fourth second take 400 ms: while the disk completes
+    /// `writes` writes of others, or nothing.
+    fn burst(writes: u64) -> Option<Finding> {
+        let mut script = Script::new(10);
+        for index in 0..1000_u64 {
+            let inside = (400..404).contains(&index);
+            let takes = if inside { 400 * MS } else { 5 * MS };
+            let read = script.read("sda", 8192).at((index * 10 * MS) as i64);
+            read.sector(index * 7919 * 8).direct(500, 500, takes).add();
+        }
+        for index in 0..writes {
+            let at = 3900 + index * 700 / writes.max(1);
+            let write = script.write("sda", 65_536).origin(Origin::Writeback).at((at * MS) as i64);
+            write.sector(index * 104_729 * 8).direct(500, 500, 300 * MS).add();
+        }
+        of(&script)
+    }
+
+    #[test]
+    fn a_burst_of_writes_explains_slow_reads() {
+        assert!(burst(0).is_some());
+        assert_eq!(burst(60), None);
     }
 }

@@ -3,8 +3,7 @@
 use super::*;
 use crate::analysis::summary::{DeviceSummary, Stage};
 use crate::analysis::{Direction, Interval};
-use crate::diagnosis::programs::{self, Topic};
-use facts::calls::SYNC_FILE;
+use facts::syncs::{Syncs, advice, of_file};
 
 /// The mean flush from which on it is slow: devices with protection against power loss take 0.1 ms
 /// and less, consumer SSDs 1 to 5 ms, disks a rotation or two.
@@ -42,37 +41,130 @@ fn judge(facts: &Facts<'_>) -> Judged {
     Ok(finding(facts, device, flush, median).into())
 }
 
+/// The waits for syncs that may be for the device, by program; and for how long of them it empties its
+/// cache at most: each sync waits for one flush at least.
+fn syncs<'a>(facts: &Facts<'a>, name: &str, flush: &Stage) -> (Vec<Syncs<'a>>, u64) {
+    let is_on = |it: &Syncs<'_>| it.waited.subject().device.as_deref().is_none_or(|it| it == name);
+    let syncs: Vec<Syncs<'a>> = facts.syncs().into_iter().filter(is_on).collect();
+    let waited = |it: &Syncs<'_>| {
+        let flushing = (it.count() as f64 * flush.mean_ns) as u64;
+        it.waited.time_ns.min(flushing.max(flush.sum_ns))
+    };
+    let time_ns = syncs.iter().map(waited).sum();
+    (syncs, time_ns)
+}
+
 fn finding(facts: &Facts<'_>, device: &DeviceSummary, flush: Stage, median: f64) -> Finding {
     let name = &device.device;
-    let on_it = |it: Option<&str>| it.is_none_or(|it| it == name);
-    let waited =
-        facts.waits(|group| facts.is_call(group.syscall, SYNC_FILE) && on_it(group.device.as_deref()));
-    let writes = match median > 0.0 {
+    let (syncs, waited_ns) = syncs(facts, name, &flush);
+    let mut subject = syncs.first().map(Syncs::subject).unwrap_or_default();
+    subject.device = Some(name.clone());
+    let than = match median > 0.0 {
         true => format!(", where half of the writes take {} at most", words::time(median)),
         false => String::new(),
     };
-    let sentence = format!("{name} needs {} to flush its cache{writes}", words::time(flush.mean_ns));
-    let finding = if waited.time_ns > 0 {
-        Finding::of_blocked(facts, waited.time_ns.min(flush.sum_ns), sentence)
+    let waits = match &subject.process {
+        Some(_) => format!("; {} waits for it with each sync{}", words::who(&subject), of_file(&subject)),
+        None => String::new(),
+    };
+    let sentence =
+        format!("{name} needs {} to flush its cache{than}{waits}", words::time(flush.mean_ns));
+    let finding = if waited_ns > 0 {
+        Finding::of_blocked(facts, waited_ns, sentence)
     } else {
         let whole = facts::device_time_ns(device) + flush.sum_ns;
         Finding::of_device(facts, flush.sum_ns, whole, sentence)
     };
-    let cache = facts.setting(device, "queue/write_cache").unwrap_or("not known");
-    let subject = Subject { device: Some(name.clone()), ..waited.subject() };
-    let program = programs::of(subject.process.as_deref(), subject.file.as_deref());
-    let own = program.and_then(|it| it.advice(Topic::Sync)).unwrap_or("fewer syncs");
+    // The commands that the device got; an explicit flush is a request of its own above them.
+    let flushes = match facts::of(device, Direction::Flush).requests {
+        0 => flush.requests,
+        commands => commands,
+    };
+    let finding =
+        finding.shown("mean flush", flush.mean_ns, "ns", format!("iowhy stages -d {name}"));
+    let finding = match median > 0.0 {
+        true => finding.shown("median write", median, "ns", format!("iowhy stages -d {name}")),
+        false => finding,
+    };
+    let fix = fix(facts, device, &subject);
     finding
         .about(subject)
         .sure(Confidence::Certain)
-        .shown("mean flush", flush.mean_ns, "ns", format!("iowhy stages -d {name}"))
-        .shown("flushes", flush.requests as f64 / facts.seconds(), "1/s", format!("iowhy -d {name}"))
-        .shown("median write", median, "ns", format!("iowhy stages -d {name}"))
-        .fix(format!(
-            "{own}; a drive with protection against power loss (write_cache is \"{cache}\"). Do NOT set \
-             \"write through\" in sysfs unless the cache survives a power loss: it stops flushes, and a \
-             crash then loses or corrupts data. Safe on SATA, though it may slow writes: `hdparm -W0 \
-             /dev/{name}`"
-        ))
-        .check("writes without syncs are fast (`dd if=/dev/zero of=NEWFILE bs=1M count=64 oflag=direct` on it); if they are as slow, the whole device is")
+        .shown("flushes", flushes as f64 / facts.seconds(), "1/s", format!("iowhy -d {name}"))
+        .fix(fix)
+        .check(
+            "writes without syncs are fast (`dd if=/dev/zero of=NEWFILE bs=1M count=64 \
+             oflag=direct` on it); if they are as slow, the whole device is",
+        )
+}
+
+fn fix(facts: &Facts<'_>, device: &DeviceSummary, subject: &Subject) -> String {
+    let name = &device.device;
+    let cache = facts.setting(device, "queue/write_cache").unwrap_or("not known");
+    let sata = match device.transport.as_deref() {
+        Some("sata") => format!(
+            "; data-safe on SATA, though it may slow writes: `hdparm -W0 /dev/{name}` (no cache to flush)"
+        ),
+        _ => String::new(),
+    };
+    let general = format!(
+        "a drive with power-loss protection for what is synced; fewer syncs{sata}. Do NOT set \
+         `write through` in sysfs (queue/write_cache is \"{cache}\") unless the cache survives power \
+         loss: it stops flushes, and a crash then loses or corrupts data"
+    );
+    advice(subject, &general)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::diagnosis::{Finding, diagnose};
+    use crate::model::{Operation, WaitClass};
+    use crate::script::Script;
+
+    const MS: u64 = 1_000_000;
+
+    /// A database that syncs its log a hundred times, each with a flush of `flush_ms`; with writes or
+    /// without.
+    fn found(flush_ms: u64, writes: bool) -> Option<Finding> {
+        let mut script = Script::new(10);
+        for index in 0..100 {
+            let at = (index * 100 * MS) as i64;
+            if writes {
+                script.write("sda", 8192).by(7, "mariadbd").at(at).direct(500, 500, MS / 10).add();
+            }
+            let flush = script.request("sda", Operation::Flush).by(7, "mariadbd").at(at);
+            flush.direct(500, 500, flush_ms * MS).add();
+            script.wait((7, "mariadbd"), WaitClass::Fsync, (flush_ms + 1) * MS, flush_ms * MS, 0);
+            let names = &mut script.names;
+            let (sda, file) = (names.intern("sda"), names.intern("/var/lib/mysql/ib_logfile0"));
+            let wait = script.batch.waits.last_mut().unwrap();
+            (wait.syscall, wait.device, wait.file) = (Some(75), Some(sda), Some(file));
+        }
+        let findings = diagnose(&script.summary()).findings;
+        findings.into_iter().find(|it| it.cause == "flush-cost")
+    }
+
+    #[test]
+    fn who_syncs_what_and_its_own_setting_are_named() {
+        let found = found(6, true).unwrap();
+        assert_eq!(found.subject.process.as_deref(), Some("mariadbd"));
+        assert_eq!(found.subject.file.as_deref(), Some("/var/lib/mysql/ib_logfile0"));
+        assert!(found.sentence.contains("write-ahead log"), "{}", found.sentence);
+        assert!(found.fix.contains("innodb_flush_log_at_trx_commit"), "{}", found.fix);
+        assert!(found.fix.contains("power-loss protection") && found.fix.contains("Do NOT set"));
+        assert!((0.8..0.9).contains(&found.impact), "{found:?}");
+    }
+
+    #[test]
+    fn no_writes_have_no_median() {
+        let found = found(6, false).unwrap();
+        assert!(!found.sentence.contains("half of the writes"), "{}", found.sentence);
+        assert!(!found.evidence.iter().any(|it| it.what == "median write"));
+    }
+
+    #[test]
+    fn a_fast_flush_costs_nothing() {
+        assert_eq!(found(1, true), None);
+        assert!(found(3, true).is_some());
+    }
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::analysis::Direction;
+use crate::analysis::patterns::Slow;
 use crate::analysis::summary::DeviceSummary;
 use crate::figures::plural;
 
@@ -32,7 +33,9 @@ const NAMED: usize = 3;
 
 fn judge(facts: &Facts<'_>) -> Judged {
     let hung = hung(facts);
-    let Some((device, others)) = hung.split_first() else { return Ok(Verdict::Clear) };
+    let Some((device, others)) = hung.split_first() else {
+        return Ok(before(facts).map_or(Verdict::Clear, Verdict::from));
+    };
     let stalled_ns = device.stalled_ns.unwrap_or(0);
     let open = in_flight(device);
     let waited = facts.waits(|group| group.device.as_deref() == Some(&device.device));
@@ -82,6 +85,65 @@ fn hung<'a>(facts: &Facts<'a>) -> Vec<&'a DeviceSummary> {
     let mut hung: Vec<&DeviceSummary> = facts.devices().iter().filter(is_hung).collect();
     hung.sort_by_key(|it| std::cmp::Reverse((it.stalled_ns, it.oldest_open_ns)));
     hung
+}
+
+/// A hang that ended within the watch: for long nothing completed, then what had begun before.
+fn before(facts: &Facts<'_>) -> Option<Finding> {
+    let found = facts.devices().iter().filter_map(|it| Some((it, gap(facts, it)?)));
+    let (device, (from_ns, gap_ns)) = found.max_by_key(|(_, gap)| gap.1)?;
+    let name = &device.device;
+    let sentence = format!(
+        "{name} answered no request for {}, beginning {} into the watch; then it went on",
+        words::time(gap_ns as f64),
+        words::time(from_ns as f64),
+    );
+    let waited = facts.waits(|group| group.device.as_deref() == Some(name));
+    let mut subject = waited.subject();
+    subject.device = Some(name.clone());
+    let share = gap_ns as f64 / facts.duration_ns().max(1) as f64;
+    let longest = waited.longest_ns().max(gap_ns);
+    Some(
+        Finding::of_share(ImpactOf::DeviceTime, share, share, sentence)
+            .about(subject)
+            .shown("no completion for", gap_ns as f64, "ns", format!("iowhy stat -d {name} 1"))
+            .shown("longest wait", longest as f64, "ns", "iowhy waits")
+            .fix(format!(
+                "look at the path and the device: `dmesg` (resets, timeouts), `cat \
+                 /sys/block/{name}/device/iotmo_cnt` and ioerr_cnt (SCSI), the device's health log \
+                 (`smartctl -a`, `nvme smart-log`), the provider's volume status"
+            ))
+            .check(
+                "a rotating disk that was in standby takes 5 to 15 s to spin up, and drives that \
+                 overlap tracks (SMR) tidy up for as long: watch again while it is used",
+            ),
+    )
+}
+
+/// When nothing completed for [`HUNG_NS`] within the watch, and for how long, where a read or a write
+/// took all of that time.
+fn gap(facts: &Facts<'_>, device: &DeviceSummary) -> Option<(u64, u64)> {
+    let patterns = facts.patterns(&device.device)?;
+    let timeline = &patterns.timeline;
+    let mut worst: Option<(u64, u64)> = None;
+    let mut from = 0;
+    for (at, bin) in timeline.bins.iter().enumerate() {
+        if bin.requests == 0 {
+            continue;
+        }
+        let gap_ns = (at - from) as u64 * timeline.bin_ns;
+        let from_ns = from as u64 * timeline.bin_ns;
+        let until_ns = (at + 1) as u64 * timeline.bin_ns;
+        // What completes now was in flight all the while: else nobody asked for anything.
+        let waited = |slow: &Slow| {
+            slow.ended_ns >= from_ns + gap_ns && slow.ended_ns < until_ns && slow.d2c_ns >= gap_ns
+        };
+        let is_hang = gap_ns >= HUNG_NS && patterns.slowest.iter().any(waited);
+        if is_hang && worst.is_none_or(|(_, most)| gap_ns > most) {
+            worst = Some((from_ns, gap_ns));
+        }
+        from = at + 1;
+    }
+    worst
 }
 
 fn in_flight(device: &DeviceSummary) -> u64 {
@@ -146,6 +208,45 @@ mod tests {
             let found = diagnose(&script.summary()).findings;
             assert_eq!(found.iter().any(|it| it.cause == "hung-io"), is_hung, "{lost} lost");
         }
+    }
+
+    /// A read each 100 ms; one of them takes `longest_ms`, and those after it wait for it, or not.
+    fn stalls(longest_ms: u64, others_wait: bool) -> Option<String> {
+        const MS: u64 = 1_000_000;
+        let mut script = Script::new(10);
+        for index in 0..100_u64 {
+            let at = index * 100;
+            let since = at.saturating_sub(3000);
+            let takes = match at {
+                ..3000 => 1,
+                3000 => longest_ms,
+                _ if others_wait && since < longest_ms => longest_ms - since,
+                _ => 1,
+            };
+            let read = script.read("sda", 4096).by(7, "db").at((at * MS) as i64);
+            read.sector(index * 7919 * 8).direct(500, 500, takes * MS).add();
+        }
+        let found = diagnose(&script.summary()).findings;
+        found.into_iter().find(|it| it.cause == "hung-io").map(|it| it.sentence)
+    }
+
+    #[test]
+    fn a_hang_that_ends_is_one_too() {
+        let sentence = stalls(3000, true).unwrap();
+        assert!(sentence.starts_with("sda answered no request for 3.00 s, beginning 3.00 s into"), "{sentence}");
+        // One slow request among others, and a second and a half, are the tail.
+        assert_eq!(stalls(3000, false), None);
+        assert_eq!(stalls(1500, true), None);
+    }
+
+    #[test]
+    fn a_pause_of_the_load_is_no_hang() {
+        let mut script = Script::new(10);
+        for at in [0_i64, 1000, 6000, 7000] {
+            script.read("sda", 4096).at(at * 1_000_000).direct(0, 0, 2_000_000).add();
+        }
+        let found = diagnose(&script.summary()).findings;
+        assert!(!found.iter().any(|it| it.cause == "hung-io"), "{found:?}");
     }
 
     #[test]

@@ -48,7 +48,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .at_most(Severity::Warning)
         .sure(Confidence::Certain)
         .shown("requests' time that worker threads submitted", share * 100.0, "%", format!("iowhy stacks -d {name}"))
-        .fix("open files with O_DIRECT on a file system that can (XFS, ext4), without IOSQE_ASYNC; allocate files beforehand; a limit of workers (IORING_REGISTER_IOWQ_MAX_WORKERS, Linux 5.15)")
+        .fix("open files with O_DIRECT on a file system that can (XFS, ext4), without IOSQE_ASYNC; allocate files beforehand; a device below that cannot say that it would block (no NOWAIT: dm-crypt and md of older kernels) makes every request take the detour; a limit of workers (IORING_REGISTER_IOWQ_MAX_WORKERS, Linux 5.15)")
         .check("`ps -eLo pid,comm` shows iou-wrk threads of the program (before Linux 5.12 io_wqe_worker of the kernel); without them the requests were its own")
         .into())
 }

@@ -27,7 +27,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         (facts.waits_in(JOURNAL), facts.waits_in(LOG));
     let (time_ns, waits) = (journal_ns + log_ns, of_journal + of_log);
     if time_ns == 0 {
-        return Ok(Verdict::Clear);
+        return Ok(of_kernel(facts).map_or(Verdict::Clear, Verdict::from));
     }
     let waited = facts.waits_for(crate::model::WaitClass::JournalSpace);
     let subject = Subject { file: None, ..waited.subject() };
@@ -46,6 +46,39 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .fix(fix(kind))
         .check(check(kind))
         .into())
+}
+
+/// A checkpoint that only the kernel's own threads wait for, a flusher or the journal's: what they
+/// write stands still meanwhile.
+fn of_kernel(facts: &Facts<'_>) -> Option<Finding> {
+    let (time_ns, waits) = facts.kernel_waits_in(JOURNAL);
+    if time_ns == 0 {
+        return None;
+    }
+    let waited = facts.kernel_waits(|it| it.class == crate::model::WaitClass::JournalSpace);
+    let subject = Subject { file: None, ..waited.subject() };
+    let sentence = format!(
+        "the journal{} is full: {} waits until old parts of it are written to their place",
+        words::on(&subject),
+        words::who(&subject),
+    );
+    let share = time_ns as f64 / facts.duration_ns().max(1) as f64;
+    Some(
+        Finding::of_share(ImpactOf::DeviceTime, share, share, sentence)
+            .about(subject)
+            .at_most(Severity::Warning)
+            .shown("the kernel's waits for room in the journal", time_ns as f64, "ns", "iowhy waits")
+            .shown("how often", waits as f64 / facts.seconds(), "1/s", "iowhy waits")
+            .fix(
+                "back up first: a larger journal (ext4: unmounted, after `e2fsck -f DEVICE`: \
+                 `tune2fs -O ^has_journal DEVICE`, then `tune2fs -J size=1024 DEVICE`), or one on \
+                 another device; fewer files made, renamed and removed at once",
+            )
+            .check(
+                "`dumpe2fs -h DEVICE` (XFS: log in `xfs_info MOUNTPOINT`): a journal of a gigabyte or \
+                 more is seldom the limit",
+            ),
+    )
 }
 
 fn fix(kind: FileSystem) -> &'static str {

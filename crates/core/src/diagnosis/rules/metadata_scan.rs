@@ -2,12 +2,14 @@
 
 use super::*;
 use crate::analysis::Direction;
-use crate::analysis::summary::DeviceSummary;
+use crate::analysis::summary::{CodePathRow, DeviceSummary, Row};
 use crate::model::Origin;
 
 /// The share of the reads' time that is for the file system's own blocks. A load that reads files
 /// stays far below. Chosen.
 const SHARE: f64 = 0.3;
+/// Functions that read a block device itself, mounted or not.
+const WHOLE_DEVICE: &[&str] = &["blkdev_read_iter", "blkdev_read_folio", "blkdev_readahead"];
 /// Metadata reads a second from which on it is a scan.
 const READS_PER_S: f64 = 20.0;
 /// Functions of the kernel that look for names and inodes.
@@ -48,7 +50,21 @@ fn judge(facts: &Facts<'_>) -> Judged {
     });
     let Some(device) = device else { return Ok(Verdict::Clear) };
     facts.need_processes()?;
+    if reads_device(facts) {
+        return Ok(Verdict::Clear);
+    }
     Ok(finding(facts, device, reads_of(device), all_reads(device)).into())
+}
+
+/// Whether most of the reads of the file system's own blocks are of a program that reads the block device
+/// they are on: a copy of a disk, which looks for no name.
+fn reads_device(facts: &Facts<'_>) -> bool {
+    let own = |row: &&&Row<CodePathRow>| row.subject.origin == Origin::Metadata;
+    let time = |rows: &[&Row<CodePathRow>]| -> f64 {
+        rows.iter().filter(own).map(|row| row.usage.time_share).sum()
+    };
+    let all: Vec<&Row<CodePathRow>> = facts.summary().code_paths.table.rows.iter().collect();
+    time(&facts.paths(WHOLE_DEVICE)) * 2.0 > time(&all) && time(&facts.paths(LOOKUP)) == 0.0
 }
 
 fn finding(facts: &Facts<'_>, device: &DeviceSummary, (time_ns, requests): (u64, u64), all: u64) -> Finding {
@@ -68,12 +84,22 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, (time_ns, requests): (u64,
     let busy = device.util_share.map_or(String::new(), |share| {
         format!(" and keeps it busy {} of the time", words::percent(share))
     });
-    let sentence = format!("{} walks over names and inodes on {name}{busy}{through}", words::who(&subject));
+    let stacks = facts.summary().code_paths.sampled_requests > 0;
+    let what = match paths.is_empty() && stacks {
+        true => "reads the file system's own blocks",
+        false => "walks over names and inodes",
+    };
+    let sentence = format!("{} {what} on {name}{busy}{through}", words::who(&subject));
     let of_reads = time_ns as f64 / all.max(1) as f64;
     let whole = facts::device_time_ns(device);
     let lookups: f64 = paths.iter().map(|row| row.usage.time_share).sum();
     let flags = words::flags(&subject);
-    let sure = if paths.is_empty() { Confidence::Likely } else { Confidence::Certain };
+    // Extent and checksum trees and bitmaps are read without a lookup.
+    let sure = match paths.is_empty() {
+        false => Confidence::Certain,
+        true if stacks => Confidence::Possible,
+        true => Confidence::Likely,
+    };
     let incomplete = !paths.is_empty() && user.is_none_or(|row| !row.subject.user_complete);
     let hint = if incomplete {
         "; its own functions are not known: the program lacks frame pointers or a map of its symbols (Java: \
@@ -88,5 +114,40 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, (time_ns, requests): (u64,
         .shown("their share of the time of all reads", of_reads * 100.0, "%", format!("iowhy -d {name}"))
         .shown("requests' time that looks up names and inodes", lookups * 100.0, "%", format!("iowhy stacks{flags} --flags M"))
         .fix(format!("stop the scan, or run it seldom and at night; let inodes stay in memory for longer: `sysctl vm.vfs_cache_pressure=50`, never 0; files get less{hint}"))
-        .check(format!("`iowhy -d {name} --flags M` while it is stopped: the reads end; if not, somebody else looks for names"))
+        .check(format!("`iowhy -d {name} --flags M` while it is stopped: the reads end; if not, another process is doing lookups"))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::diagnosis::{Confidence, Finding, Severity, diagnose};
+    use crate::model::Origin;
+    use crate::script::Script;
+
+    const US: u64 = 1_000;
+
+    /// 139 reads of metadata a second, each of `each_us`, through a kernel function.
+    fn found(each_us: u64, function: &str) -> Option<Finding> {
+        let mut script = Script::new(10);
+        for index in 0..1390_u64 {
+            let read = script.read("sda", 8192).by(7, "java").at((index * 7190 * US) as i64);
+            let read = read.origin(Origin::Metadata).sector(index * 7919 * 8);
+            read.direct(500, 500, each_us * US).stacks(&[function, "vfs_read"], &["main"], 1).add();
+        }
+        diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "metadata-scan")
+    }
+
+    #[test]
+    fn a_walk_is_as_severe_as_the_device_is_busy() {
+        assert_eq!(found(6190, "xfs_lookup").unwrap().severity, Severity::Critical);
+        assert_eq!(found(650, "xfs_lookup").unwrap().severity, Severity::Warning, "busy 9 %");
+        assert_eq!(found(250, "xfs_lookup").unwrap().severity, Severity::Info);
+    }
+
+    #[test]
+    fn who_looks_for_no_name_walks_over_none() {
+        assert_eq!(found(6190, "blkdev_read_iter"), None, "a copy of the disk");
+        let other = found(6190, "btrfs_search_slot").unwrap();
+        assert_eq!(other.confidence, Confidence::Possible);
+        assert!(other.sentence.contains("the file system's own blocks"), "{}", other.sentence);
+    }
 }

@@ -1,7 +1,7 @@
 //! Writes of a part of a block, which must be read first.
 
 use super::*;
-use crate::analysis::summary::DeviceSummary;
+use crate::analysis::summary::{CodePathRow, DeviceSummary, Row};
 use crate::analysis::{Direction, Interval};
 use crate::model::Origin;
 
@@ -25,6 +25,22 @@ const BEFORE_WRITE: &[&str] = &[
     "prepare_uptodate_*",
 ];
 
+/// What a program's own reads go through.
+const READS: &[&str] = &[
+    "vfs_read",
+    "ksys_read",
+    "ksys_pread64",
+    "vfs_readv",
+    "do_readv",
+    "do_preadv",
+    "filemap_read",
+    "generic_file_read_iter",
+    "generic_file_buffered_read",
+    "filemap_fault",
+    "aio_read",
+    "io_read",
+];
+
 rule!(
     "misaligned-rmw",
     "parts of blocks are written, which must be read first",
@@ -44,7 +60,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let physical = |device: &DeviceSummary| facts.number(device, "queue/physical_block_size").unwrap_or(512.0);
     let fits = |device: &DeviceSummary| {
         shares(device).is_some_and(|(read_first, unaligned)| {
-            read_first >= READ_FIRST || (unaligned >= UNALIGNED && physical(device) >= 4096.0)
+            read_first >= READ_FIRST && !reads_itself(facts, device)
+                || (unaligned >= UNALIGNED && physical(device) >= 4096.0)
         })
     };
     let Some(device) = facts.busiest(fits) else { return Ok(before_write(facts)) };
@@ -62,6 +79,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let rmw = if read_first >= READ_FIRST { reads } else { writes };
     Ok(Finding::of_device(facts, rmw, reads + writes, sentence)
         .about(subject)
+        // What reads it, the kernel for the write or the program itself, is not in the data.
+        .sure(if facts.summary().code_paths.sampled_requests == 0 { Confidence::Possible } else { Confidence::Likely })
         .shown("writes whose block was read just before", read_first * 100.0, "%", format!("iowhy snoop -d {name}"))
         .shown("writes that begin or end within 4096 bytes", unaligned * 100.0, "%", format!("iowhy snoop -d {name}"))
         .shown("physical block", physical(device), "bytes", format!("cat /sys/block/{name}/queue/physical_block_size"))
@@ -72,6 +91,18 @@ fn judge(facts: &Facts<'_>) -> Judged {
         )
         .check("with whole, aligned blocks the reads end; if not, something else reads")
         .into())
+}
+
+/// Whether the program reads what it then writes with calls of its own: a database that changes pages, an
+/// editor. Whole blocks change nothing there. Stacks tell; without them nobody knows.
+fn reads_itself(facts: &Facts<'_>, device: &DeviceSummary) -> bool {
+    let of_files = [Origin::Read, Origin::Readahead, Origin::PageFault];
+    let time = |rows: &[&Row<CodePathRow>]| -> f64 {
+        let own = rows.iter().filter(|row| of_files.contains(&row.subject.origin));
+        own.map(|row| row.usage.time_share).sum()
+    };
+    let own = time(&facts.paths_on(&device.device, READS));
+    own > time(&facts.paths_on(&device.device, BEFORE_WRITE))
 }
 
 /// Reads that the kernel makes within write(2).
@@ -109,4 +140,38 @@ fn before_write(facts: &Facts<'_>) -> Verdict {
         .fix("write whole pages at multiples of 4096 bytes: align records to them, or collect changes of the same page; with enough memory the file's pages stay there")
         .check("with whole, aligned pages the reads end; if not, something else reads")
         .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::diagnosis::{Confidence, diagnose};
+    use crate::script::Script;
+
+    const MS: u64 = 1_000_000;
+
+    /// Each page is read through a kernel function, and written 5 ms later.
+    fn found(function: Option<&str>) -> Option<Confidence> {
+        let mut script = Script::new(10);
+        for index in 0..300_u64 {
+            let at = (index * 30 * MS) as i64;
+            let read = script.read("sda", 4096).by(7, "sqlite3").at(at).sector(index * 800);
+            let read = read.direct(500, 500, 4 * MS);
+            match function {
+                Some(function) => read.stacks(&[function], &["main"], 1).add(),
+                None => read.add(),
+            };
+            let at = at + 5_000_000;
+            let write = script.write("sda", 4096).by(7, "sqlite3").at(at).sector(index * 800);
+            write.direct(500, 500, 4 * MS).add();
+        }
+        let findings = diagnose(&script.summary()).findings;
+        findings.into_iter().find(|it| it.cause == "misaligned-rmw").map(|it| it.confidence)
+    }
+
+    #[test]
+    fn a_program_that_reads_what_it_changes_needs_no_whole_blocks() {
+        assert_eq!(found(Some("vfs_read")), None);
+        assert!(found(Some("ext4_da_write_begin")).is_some());
+        assert_eq!(found(None), Some(Confidence::Possible));
+    }
 }

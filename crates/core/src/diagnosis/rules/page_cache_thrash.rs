@@ -2,12 +2,16 @@
 
 use super::*;
 use crate::analysis::patterns::DevicePatterns;
-use crate::model::WaitClass;
+use crate::model::{Metric, WaitClass};
 use facts::Waited;
 
 /// The share of watched pages that had been read before in the same watch. Chosen: a set that fits is
 /// read once, so that any third is far too many.
 const AGAIN: f64 = 0.3;
+/// What the kernel must count as read again soon after it was dropped (refaults), of what the addresses
+/// say was read again: programs that drop their own pages (POSIX_FADV_DONTNEED, drop_caches) and direct
+/// reads read again without that. Chosen.
+const REFAULTS: f64 = 0.2;
 /// Watched pages (of each 64 KiB one) below which there is nothing to judge: 16 MiB.
 const LEAST_PAGES: u64 = 256;
 
@@ -33,6 +37,11 @@ fn judge(facts: &Facts<'_>) -> Judged {
         return Ok(Verdict::Clear);
     };
     let share = again(patterns);
+    let read = facts::read_per_s(facts, &patterns.device);
+    let refaults = facts.summary().samples.system(Metric::RefaultsFile).and_then(|it| it.mean);
+    if refaults.is_some_and(|refaults| refaults < REFAULTS * share * read) {
+        return Ok(Verdict::Clear);
+    }
     let subject = Subject { device: Some(patterns.device.clone()), ..waited.subject() };
     let sentence = format!(
         "the files of {} do not fit in its memory: {} of what it reads from {} it had read before",
@@ -41,11 +50,19 @@ fn judge(facts: &Facts<'_>) -> Judged {
         patterns.device,
     );
     let name = &patterns.device;
-    Ok(Finding::of_blocked(facts, (waited.time_ns as f64 * share) as u64, sentence)
+    let finding = Finding::of_blocked(facts, (waited.time_ns as f64 * share) as u64, sentence);
+    let finding = match refaults {
+        Some(refaults) => {
+            finding.shown("read again soon after it was dropped", refaults, "bytes/s", "iowhy cache 1")
+        }
+        None => finding,
+    };
+    Ok(finding
         .about(subject)
+        .sure(if refaults.is_some() { Confidence::Certain } else { Confidence::Likely })
         .shown("pages read that had been read before", share * 100.0, "%", "iowhy cache")
         .shown("waits for pages of files", waited.time_ns as f64, "ns", "iowhy waits")
-        .shown("read from the device", facts::read_per_s(facts, name), "bytes/s", format!("iowhy stat -d {name}"))
+        .shown("read from the device", read, "bytes/s", format!("iowhy stat -d {name}"))
         .fix("more memory for it (memory.max and memory.high of its cgroup, version 1: memory.limit_in_bytes; else of the machine), or fewer files that it works with at a time; keep scans out of its cache (POSIX_FADV_DONTNEED)")
         .check("`grep workingset_refault /proc/vmstat` twice: where the number of files stands still, nothing comes back that was dropped; with twice the memory the reads stop")
         .into())
@@ -69,16 +86,28 @@ fn waits_for<'a>(facts: &Facts<'a>, device: &str) -> Waited<'a> {
 
 #[cfg(test)]
 mod tests {
-    use crate::diagnosis::{Finding, diagnose};
-    use crate::model::{Origin, WaitClass};
-    use crate::script::Script;
+    use crate::diagnosis::{Confidence, Finding, diagnose};
+    use crate::model::{Metric, Origin, Sample, Scope, WaitClass};
+    use crate::script::{START_NS, Script};
 
     const S: u64 = 1_000_000_000;
 
     /// Somebody reads the same pages of sda over and over and waits for them on `device`, for three seconds,
     /// beside a scan of sdb that waits for nine.
     fn found(device: &str) -> Option<Finding> {
+        counted(device, None)
+    }
+
+    /// The same where the kernel counts so many bytes of refaults a second.
+    fn counted(device: &str, refaults: Option<f64>) -> Option<Finding> {
         let mut script = Script::new(10);
+        let names = &mut script.names;
+        let (subject, metric) = (names.intern(""), names.intern(Metric::RefaultsFile.info().word));
+        for (time_ns, since) in [(START_NS, 0.0), (START_NS + 10 * S, 10.0)] {
+            let value = since * refaults.unwrap_or(0.0);
+            let sample = Sample { time_ns, scope: Scope::System, subject, metric, value };
+            script.batch.samples.extend(refaults.map(|_| sample));
+        }
         for index in 0..512_u64 {
             let again = script.read("sda", 131_072).sector(index % 64 * 256);
             again.origin(Origin::Readahead).by(7, "db").direct(0, 0, 1000).add();
@@ -98,6 +127,13 @@ mod tests {
         let found = found("sda").unwrap();
         assert_eq!((found.subject.process.as_deref(), found.subject.device.as_deref()), (Some("db"), Some("sda")));
         assert!((0.2..0.25).contains(&found.impact), "{found:?}");
+    }
+
+    #[test]
+    fn pages_that_the_program_drops_itself_are_no_refaults() {
+        assert_eq!(counted("sda", None).unwrap().confidence, Confidence::Likely);
+        assert_eq!(counted("sda", Some(5e6)).unwrap().confidence, Confidence::Certain);
+        assert_eq!(counted("sda", Some(1e4)), None);
     }
 
     #[test]

@@ -6,6 +6,8 @@ use crate::model::environment::{Device, is_part_of};
 
 /// The ends of the names of md's threads that do it.
 const THREADS: &[&str] = &["_resync", "_recover", "_reshape", "_check", "_repair"];
+/// What the threads of an array that LVM made begin with.
+const OF_LVM: &str = "mdX";
 /// The share of a disk's time that it takes. Chosen.
 const SHARE: f64 = 0.1;
 
@@ -44,9 +46,36 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .sure(Confidence::Certain)
         .shown("its share of the disk's time", time as f64 / whole.max(1) as f64 * 100.0, "%", format!("iowhy -d {name}"))
         .shown("moved by it", row.usage.bytes as f64 / facts.seconds(), "bytes/s", format!("iowhy proc -d {name}"))
-        .fix(format!("let it end if you can (until a rebuild ends, the next failing disk may take the data); else slow it down: `echo 20000 > /sys/block/{array}/md/sync_speed_max`; a write-intent bitmap (`mdadm --grow --bitmap=internal /dev/{array}`) keeps the next resync after a crash short, once this one has ended"))
-        .check(format!("`cat /proc/mdstat` shows it; `echo 1000 > /sys/block/{array}/md/sync_speed_max` for ten seconds, then `echo system` into it: if the disks stay as slow, it was not the resync"))
+        .fix(fix(array))
+        .check(check(array))
         .into())
+}
+
+fn fix(array: &str) -> String {
+    let end = "let it end if you can (until a rebuild ends, the next failing disk may take the data)";
+    if array.starts_with("dm-") {
+        return format!(
+            "{end}; else slow it down: `lvchange --maxrecoveryrate 20M VG/LV` (`lvs -a -o \
+             name,sync_percent,raid_sync_action` shows which)"
+        );
+    }
+    format!(
+        "{end}; else slow it down: `echo 20000 > /sys/block/{array}/md/sync_speed_max`; a write-intent \
+         bitmap (`mdadm --grow --bitmap=internal /dev/{array}`) keeps the next resync after a crash \
+         short, once this one has ended"
+    )
+}
+
+fn check(array: &str) -> String {
+    if array.starts_with("dm-") {
+        return "`lvs -a -o name,sync_percent,raid_sync_action` shows it; if the disks stay as slow once \
+                it has ended, it was not the resync"
+            .to_owned();
+    }
+    format!(
+        "`cat /proc/mdstat` shows it; `echo 1000 > /sys/block/{array}/md/sync_speed_max` for ten \
+         seconds, then `echo system` into it: if the disks stay as slow, it was not the resync"
+    )
 }
 
 /// The array whose thread it is: a device that stands on the disk. Any program may have such a name.
@@ -54,7 +83,11 @@ fn array_of<'a>(facts: &Facts<'a>, disk: &str, thread: &str) -> Option<&'a str> 
     let name = THREADS.iter().find_map(|end| thread.strip_suffix(end))?;
     let mut arrays = facts.summary().environment.devices.iter();
     let stands_on = |device: &Device| device.below.iter().any(|below| is_part_of(disk, below));
-    arrays.find(|device| device.name == name && stands_on(device)).map(|device| device.name.as_str())
+    // The thread of an array that LVM made is called mdX, whatever the volume's name.
+    let is_named = |device: &Device| {
+        device.name == name || name == OF_LVM && device.name.starts_with("dm-")
+    };
+    arrays.find(|device| is_named(device) && stands_on(device)).map(|device| device.name.as_str())
 }
 
 fn resync(device: &DeviceSummary) -> Option<&Row<ProcessRow>> {

@@ -8,6 +8,11 @@ use crate::model::WaitClass;
 /// The share of the watch that the thread must have waited for its reads. Chosen: next to nothing
 /// else matters to it.
 const WAITING: f64 = 0.7;
+/// The share of a pool's waits that one thread must have, to be the one that reads. Chosen.
+const FOREMOST: f64 = 0.8;
+/// The share of the read bytes that go on where an earlier read ended, from which on it is a copy, which
+/// the kernel reads ahead for. Chosen, as for bulk-scan.
+const SEQUENTIAL: f64 = 0.5;
 /// Requests at once, on average while there was one: below it they come one by one.
 const DEPTH: f64 = 1.5;
 /// A read below this is fast: more of them at once would help, but nobody calls it slow. Chosen.
@@ -44,16 +49,20 @@ fn judge(facts: &Facts<'_>) -> Judged {
     };
     let name = &device.device;
     let waited = facts.waits(|group| {
-        reading.contains(&group.class) && group.device.as_deref() == Some(name) && group.threads == 1
+        let is_one = group.threads == 1
+            || group.foremost_ns as f64 >= FOREMOST * group.time_ns as f64;
+        reading.contains(&group.class) && group.device.as_deref() == Some(name) && is_one
     });
     let Some(longest) = waited.groups.first() else { return Ok(Verdict::Clear) };
-    if (longest.time_ns as f64) < WAITING * facts.duration_ns() as f64 {
+    if (longest.foremost_ns as f64) < WAITING * facts.duration_ns() as f64 {
         return Ok(Verdict::Clear);
     }
     let Some(stage) = facts::stage(device, Direction::Read, Interval::D2c) else {
         return Ok(Verdict::Clear);
     };
     let subject = waited.subject();
+    let sequential = facts::of(device, Direction::Read).sequential_share.unwrap_or(0.0);
+    let is_copy = sequential >= SEQUENTIAL;
     let sentence = format!(
         "{} reads one block after another from {name}: each takes {}, so {} a second is the most",
         words::who(&subject),
@@ -65,12 +74,49 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .about(subject)
         // How many at once the device can do has not been tried.
         .upper_bound()
-        // A copy reads like that, too, and is well.
-        .at_most(Severity::Warning)
+        // A copy from beginning to end is slow for no reason but its size.
+        .at_most(if is_copy { Severity::Info } else { Severity::Critical })
         .shown("requests at once, while there was one", device.in_flight_mean / device.util_share.unwrap_or(1.0).max(1e-6), "requests", format!("iowhy -d {name}"))
         .shown("mean read at the device", stage.mean_ns, "ns", format!("iowhy stages -d {name}"))
         .shown("of the watch its thread waited", longest.time_ns as f64 / facts.duration_ns().max(1) as f64 * 100.0, "%", format!("iowhy waits{flags}"))
         .fix("more requests at once: threads, io_uring or libaio, posix_fadvise(POSIX_FADV_WILLNEED) for what comes next; for sequential reads a larger queue/read_ahead_kb, and open the file again")
         .check(format!("`iowhy probe {name}` reads for some seconds, 1 and 32 at a time: if 32 give no more a second, the device has no room"))
         .into())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::diagnosis::{Severity, diagnose};
+    use crate::model::WaitClass;
+    use crate::script::Script;
+
+    const MS: u64 = 1_000_000;
+
+    /// One thread of a pool reads a page after the other, `apart` sectors apart; another waits `other_ms`.
+    fn severity(apart: u64, other_ms: u64) -> Option<Severity> {
+        let mut script = Script::new(10);
+        for index in 0..900_u64 {
+            let read = script.read("sda", 16_384).by(7, "mysqld").at((index * 10 * MS) as i64);
+            read.sector(index * apart).direct(500, 500, 10 * MS - 2000).file("/db/t").add();
+        }
+        for (tid, ms) in [(7, 8500), (8, other_ms)] {
+            script.wait((7, "mysqld"), WaitClass::PageRead, ms * MS, ms * MS, 0);
+            let sda = script.names.intern("sda");
+            let wait = script.batch.waits.last_mut().unwrap();
+            (wait.tid, wait.device) = (tid, Some(sda));
+        }
+        let findings = diagnose(&script.summary()).findings;
+        findings.into_iter().find(|it| it.cause == "serial-reads").map(|it| it.severity)
+    }
+
+    #[test]
+    fn one_busy_thread_of_a_pool_reads_alone() {
+        assert_eq!(severity(7919 * 8, 100), Some(Severity::Critical));
+        assert_eq!(severity(7919 * 8, 8000), None, "two that read");
+    }
+
+    #[test]
+    fn a_copy_is_no_fault() {
+        assert_eq!(severity(32, 0), Some(Severity::Info));
+    }
 }

@@ -43,9 +43,12 @@ fn judge(facts: &Facts<'_>) -> Judged {
         let of = |count: u64| count as f64 / all.max(1) as f64;
         (all >= 50).then(|| (of(access.pieces), of(full)))
     };
+    // Striping cuts at each stripe on purpose: that is how several disks work on one request.
+    let is_striped = |device: &DeviceSummary| !device.below.is_empty();
     let fits = |device: &DeviceSummary| {
         let hardware = facts.number(device, "queue/max_hw_sectors_kb").unwrap_or(f64::MAX);
         limit(device).is_some_and(|(it, _)| it <= SMALL_KB && it < hardware)
+            && !(is_striped(device) && limit(device).is_some_and(|(_, setting)| setting == CHUNK))
             && shares(device).is_some_and(|(pieces, full)| pieces >= PIECES && full >= FULL)
     };
     let Some(device) = facts.busiest(fits) else { return Ok(Verdict::Clear) };
@@ -64,6 +67,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     Ok(Finding::of_device(facts, pieces_ns, wholes_ns, sentence)
         .about(subject)
         .upper_bound()
+        // A drive's own boundary (NVMe's NOIOB) is there because crossing it costs the drive more.
+        .at_most(if setting == CHUNK { Severity::Info } else { Severity::Critical })
         .sure(Confidence::Certain)
         .shown("requests that are the next piece", pieces * 100.0, "%", format!("iowhy snoop -d {name}"))
         .shown("requests as large as the limit", full * 100.0, "%", format!("iowhy snoop -d {name}"))
@@ -72,7 +77,44 @@ fn judge(facts: &Facts<'_>) -> Judged {
             CHUNK => format!("cat /sys/block/{name}/queue/chunk_sectors"),
             _ => format!("cat /sys/block/{name}/queue/max_sectors_kb"),
         })
-        .fix(format!("`cat /sys/block/{name}/queue/max_hw_sectors_kb > /sys/block/{name}/queue/max_sectors_kb`; where a chunk is the limit (queue/chunk_sectors), requests that fit it"))
+        .fix(match setting {
+            CHUNK => "nothing, as a rule: the drive asks for requests that do not cross this boundary".to_owned(),
+            _ => format!("`cat /sys/block/{name}/queue/max_hw_sectors_kb > /sys/block/{name}/queue/max_sectors_kb`"),
+        })
         .check("with a higher limit requests get larger and fewer; if not, the program sends small ones")
         .into())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::diagnosis::{Severity, diagnose};
+    use crate::model::environment::Device;
+    use crate::script::Script;
+
+    /// Reads of 16 pieces of 16 KiB each, cut by a setting; `below` a device that stands on others.
+    fn severity(setting: &str, value: &str, below: &[&str]) -> Option<Severity> {
+        let mut script = Script::new(10);
+        let settings = [("queue/max_hw_sectors_kb", "1024"), (setting, value)];
+        script.environment.devices.push(Device {
+            name: "nvme0n1".to_owned(),
+            below: below.iter().map(|it| (*it).to_owned()).collect(),
+            settings_start: settings.map(|(name, value)| (name.into(), value.into())).into(),
+            ..Device::default()
+        });
+        for index in 0..1600_u64 {
+            let (whole, piece) = (index / 16, index % 16);
+            let at = (whole * 90_000_000 + piece * 1000) as i64;
+            let read = script.read("nvme0n1", 16_384).by(7, "dd").at(at).sector(index * 32);
+            read.direct(0, 0, 1_000_000 * (1 + piece)).add();
+        }
+        let findings = diagnose(&script.summary()).findings;
+        findings.into_iter().find(|it| it.cause == "split-requests").map(|it| it.severity)
+    }
+
+    #[test]
+    fn a_drive_s_boundary_and_a_stripe_are_meant() {
+        assert!(severity("queue/max_sectors_kb", "16", &[]) > Some(Severity::Info));
+        assert_eq!(severity("queue/chunk_sectors", "32", &[]), Some(Severity::Info));
+        assert_eq!(severity("queue/chunk_sectors", "32", &["sda", "sdb"]), None);
+    }
 }

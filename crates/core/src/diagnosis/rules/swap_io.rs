@@ -41,8 +41,12 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let mut subject = waited.subject();
     subject.device = Some(device.device.clone());
     subject.file = None;
+    let how = match device.device.starts_with("zram") {
+        true => "to be decompressed from",
+        false => "to come from swap on",
+    };
     let sentence = format!(
-        "memory is short: {} waits for pages to come from swap on {}",
+        "memory is short: {} waits for pages {how} {}",
         words::who(&subject),
         device.device,
     );
@@ -55,4 +59,33 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .fix(fix(&device.device))
         .check("`vmstat 1`: si and so are zero when nobody swaps")
         .into())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::diagnosis::{Finding, diagnose};
+    use crate::model::{Origin, WaitClass};
+    use crate::script::Script;
+
+    const MS: u64 = 1_000_000;
+
+    fn found(device: &str, class: WaitClass) -> Option<Finding> {
+        let mut script = Script::new(10);
+        for index in 0..500 {
+            let read = script.read(device, 4096).by(7, "java").at((index * 20 * MS) as i64);
+            read.origin(Origin::Swap).sector(index * 7919 * 8).direct(500, 500, MS).add();
+        }
+        script.wait((7, "java"), class, 5000 * MS, 4000 * MS, 0);
+        diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "swap-io")
+    }
+
+    #[test]
+    fn swap_on_zram_is_compressed_memory() {
+        let disk = found("sda", WaitClass::Swap).unwrap();
+        assert!(disk.sentence.ends_with("to come from swap on sda"), "{}", disk.sentence);
+        let zram = found("zram0", WaitClass::Swap).unwrap();
+        assert!(zram.sentence.ends_with("to be decompressed from zram0"), "{}", zram.sentence);
+        assert!(zram.fix.contains("CPU time") && !zram.fix.contains("swappiness"), "{}", zram.fix);
+        assert_eq!(found("sda", WaitClass::PageRead), None);
+    }
 }

@@ -2,10 +2,15 @@
 
 use super::*;
 use crate::model::WaitClass;
-use facts::calls::{SYNC_ALL, SYNC_FILE};
+use facts::Waited;
+use facts::calls::SYNC_FILE;
+use std::collections::BTreeMap;
 
-/// Waits in sync or syncfs a second from which on it is a habit: one sync has several waits. Chosen.
-const SYNCS_PER_S: f64 = 2.0;
+/// Calls of sync or syncfs a second from which on it is a habit. Chosen: a package manager makes one for
+/// each package, an administrator one now and then.
+const SYNCS_PER_S: f64 = 0.5;
+/// Fewer calls than that in a watch are no habit, however short it is. Chosen.
+const LEAST: u64 = 3;
 
 rule!(
     "sync-storm",
@@ -23,11 +28,12 @@ rule!(
 
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
-    let syncing = facts.waits(|group| facts.is_call(group.syscall, SYNC_ALL));
-    let rate = syncing.waits as f64 / facts.seconds();
-    if rate < SYNCS_PER_S {
+    let syncing = facts.waits(|group| facts.is_sync_all(group));
+    if syncing.waits == 0 {
         return Ok(Verdict::Clear);
     }
+    let calls = calls(&syncing);
+    let rate = calls as f64 / facts.seconds();
     let subject = Subject { file: None, ..syncing.subject() };
     let behind = [WaitClass::JournalCommit, WaitClass::JournalSpace, WaitClass::PageLock];
     // Who waits for a device on which nothing was written back waits for something else.
@@ -35,43 +41,96 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let others = facts.waits(|group| {
         Some(group.pid) != subject.pid
             && group.device.as_ref().is_none_or(synced)
-            && !facts.is_call(group.syscall, SYNC_ALL)
+            && !facts.is_sync_all(group)
             && (behind.contains(&group.class) || facts.is_call(group.syscall, SYNC_FILE))
     });
-    let sentence = format!(
-        "{} writes back whole file systems again and again (sync): {} waits a second",
-        words::who(&subject),
-        words::number(rate),
-    );
+    let is_storm = calls >= LEAST && rate >= SYNCS_PER_S;
+    let each = words::time(syncing.time_ns as f64 / calls.max(1) as f64);
+    let sentence = match is_storm {
+        true => format!(
+            "{} called sync {} times in {}; each took {each}",
+            words::who(&subject),
+            words::count(calls),
+            words::time(facts.duration_ns() as f64),
+        ),
+        false if calls == 1 => format!("{} called sync once: it took {each}", words::who(&subject)),
+        false => format!(
+            "{} called sync {calls} times: each took {each}",
+            words::who(&subject)
+        ),
+    };
     let flags = words::flags(&subject);
-    Ok(Finding::of_blocked(facts, syncing.time_ns + others.time_ns, sentence)
+    let time_ns = syncing.time_ns + others.time_ns;
+    Ok(Finding::of_blocked(facts, time_ns, sentence)
         .about(subject)
-        .sure(Confidence::Certain)
-        .shown("its waits in sync or syncfs", rate, "1/s", format!("iowhy waits{flags}"))
+        // Who waits for pages and commits meanwhile may wait for his own.
+        .sure(if others.time_ns > syncing.time_ns { Confidence::Likely } else { Confidence::Certain })
+        .at_most(if is_storm { Severity::Critical } else { Severity::Info })
+        .shown("calls of sync or syncfs", rate, "1/s", format!("iowhy waits{flags}"))
         .shown("their time", syncing.time_ns as f64, "ns", format!("iowhy waits{flags}"))
         .shown("others wait for commits and pages meanwhile", others.time_ns as f64, "ns", "iowhy waits")
         .fix("stop the caller, or let it call fsync on its own files")
-        .check("where it may stand still, stop it or what starts it for ten seconds (`kill -STOP PID`, then `kill -CONT PID`, as `ps` shows it now): if the others wait as long, it was not the sync")
+        .check(
+            "where the caller may be stopped for ten seconds, stop it or what starts it (`kill -STOP \
+             PID`, then `kill -CONT PID`, as `ps` shows it now): if the others wait as long, it was not \
+             the sync",
+        )
         .into())
+}
+
+/// How often sync was called: a call waits many times, without pauses between; but for the journal of
+/// one device only once.
+fn calls(syncing: &Waited<'_>) -> u64 {
+    let mut of_process: BTreeMap<u32, u64> = BTreeMap::new();
+    for group in &syncing.groups {
+        let commits = if group.class == WaitClass::JournalCommit { group.waits } else { 0 };
+        let calls = of_process.entry(group.pid).or_default();
+        *calls = (*calls).max(group.bouts).max(commits);
+    }
+    of_process.values().sum()
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::diagnosis::diagnose;
+    use crate::diagnosis::{Severity, diagnose};
     use crate::model::WaitClass;
     use crate::script::Script;
 
     const MS: u64 = 1_000_000;
 
+    /// A wait in syncfs on sda, from `at` on.
+    fn synced(script: &mut Script, at: u64, ns: u64) {
+        script.wait((7, "agent"), WaitClass::Fsync, ns, 0, 0);
+        let sda = script.names.intern("sda");
+        let wait = script.batch.waits.last_mut().unwrap();
+        wait.start_ns += at;
+        (wait.syscall, wait.device) = (Some(306), Some(sda));
+    }
+
+    #[test]
+    fn calls_count_and_not_their_waits() {
+        // One call that waits for 300 pages, and calls of 30 waits each.
+        for (calls, severity) in [(1, Severity::Info), (2, Severity::Info), (12, Severity::Critical)] {
+            let mut script = Script::new(10);
+            script.read("sda", 4096).direct(0, 0, MS).add();
+            for index in 0..360 / calls * calls {
+                let call = index / (360 / calls);
+                synced(&mut script, (call * 100 + index * 20) * MS, 20 * MS);
+            }
+            let findings = diagnose(&script.summary()).findings;
+            let found = findings.into_iter().find(|it| it.cause == "sync-storm").unwrap();
+            assert_eq!(found.severity, severity, "{calls}: {found:?}");
+            let said = if calls == 1 { "once".to_owned() } else { format!("{calls} times") };
+            assert!(found.sentence.contains(&said), "{}", found.sentence);
+        }
+    }
+
     /// The impact of syncfs on sda, ten times a second, beside somebody who waits for the journal on `device`.
     fn impact(device: Option<&str>) -> f64 {
         let mut script = Script::new(10);
         script.read("sda", 4096).direct(0, 0, MS).add();
-        for _ in 0..100 {
-            script.wait((7, "agent"), WaitClass::Fsync, 10 * MS, 0, 0);
-            let sda = script.names.intern("sda");
-            let wait = script.batch.waits.last_mut().unwrap();
-            (wait.syscall, wait.device) = (Some(306), Some(sda));
+        for index in 0..100 {
+            synced(&mut script, index * 100 * MS, 10 * MS);
         }
         script.wait((8, "db"), WaitClass::JournalCommit, 3000 * MS, 0, 0);
         let device = device.map(|name| script.names.intern(name));

@@ -1,0 +1,113 @@
+//! How long threads of programs waited to make data durable, over the watch and by device.
+//!
+//! What does not belong here: who they are (see [`super::waiting`]).
+
+use super::timeline::{BIN_NS, BINS};
+use crate::model::{Name, Names, Wait, WaitClass};
+use rustc_hash::FxHashMap;
+
+/// Devices that are followed.
+const DEVICES: usize = 64;
+
+/// Waits in one bin; a wait counts where it ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SyncBin {
+    /// How many.
+    pub waits: u64,
+    /// Their time, nanoseconds.
+    pub time_ns: u64,
+}
+
+impl SyncBin {
+    /// Both together.
+    pub fn with(self, other: SyncBin) -> SyncBin {
+        SyncBin {
+            waits: self.waits.saturating_add(other.waits),
+            time_ns: self.time_ns.saturating_add(other.time_ns),
+        }
+    }
+}
+
+/// The waits for one device over the watch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SyncTimeline {
+    /// The length of a bin, nanoseconds.
+    pub bin_ns: u64,
+    /// From the beginning of the watch to the last bin with a wait.
+    pub bins: Vec<SyncBin>,
+}
+
+impl SyncTimeline {
+    /// In bins of `bin_ns`; `None` where these are shorter than its own.
+    pub fn coarser(&self, bin_ns: u64) -> Option<Vec<SyncBin>> {
+        if self.bin_ns == 0 || bin_ns < self.bin_ns || !bin_ns.is_multiple_of(self.bin_ns) {
+            return None;
+        }
+        let sum = |bins: &[SyncBin]| bins.iter().copied().fold(SyncBin::default(), SyncBin::with);
+        Some(self.bins.chunks((bin_ns / self.bin_ns) as usize).map(sum).collect())
+    }
+
+    fn add(&mut self, since_ns: u64, wait: SyncBin) {
+        if self.bin_ns == 0 {
+            self.bin_ns = BIN_NS;
+        }
+        while (since_ns / self.bin_ns) as usize >= BINS {
+            self.bins = self.coarser(self.bin_ns * 2).unwrap_or_default();
+            self.bin_ns *= 2;
+        }
+        let at = (since_ns / self.bin_ns) as usize;
+        if self.bins.len() <= at {
+            self.bins.resize(at + 1, SyncBin::default());
+        }
+        if let Some(bin) = self.bins.get_mut(at) {
+            *bin = bin.with(wait);
+        }
+    }
+}
+
+/// Adds up waits as they come.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tally {
+    devices: FxHashMap<Name, SyncTimeline>,
+}
+
+impl Tally {
+    pub fn add(&mut self, wait: &Wait, start_ns: u64) {
+        let syncs = matches!(wait.class, WaitClass::Fsync | WaitClass::JournalCommit);
+        let Some(device) = wait.device.filter(|_| syncs && !wait.kernel_thread && start_ns > 0)
+        else {
+            return;
+        };
+        if self.devices.len() >= DEVICES && !self.devices.contains_key(&device) {
+            return;
+        }
+        let ended_ns = wait.start_ns.saturating_add(wait.duration_ns);
+        let waited = SyncBin { waits: 1, time_ns: wait.duration_ns };
+        self.devices.entry(device).or_default().add(ended_ns.saturating_sub(start_ns), waited);
+    }
+
+    /// The waits for a device.
+    pub fn of(&self, device: &str, names: &Names) -> SyncTimeline {
+        let found = self.devices.iter().find(|(name, _)| names.get(**name) == device);
+        found.map(|(_, line)| line.clone()).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bins_become_longer_with_the_watch() {
+        let mut line = SyncTimeline::default();
+        let wait = SyncBin { waits: 1, time_ns: 5 };
+        for second in 0..100 {
+            line.add(second * 1_000_000_000, wait);
+        }
+        assert_eq!((line.bin_ns, line.bins.len()), (200_000_000, 496));
+        let coarse = line.coarser(400_000_000).unwrap();
+        assert_eq!(coarse.iter().map(|it| it.waits).sum::<u64>(), 100);
+        assert_eq!(line.coarser(100_000_000), None);
+        assert_eq!(line.coarser(300_000_000), None);
+    }
+}

@@ -1,0 +1,116 @@
+//! Who makes data durable, how often, and how much of it each time: by the program's own calls, not
+//! by what its device does for others.
+//!
+//! What does not belong here: judging it (see `rules`).
+
+use super::calls::SYNC_ALL;
+use super::{Facts, Subject, Waited};
+use crate::analysis::summary::ActivityRow;
+use crate::diagnosis::programs::{self, Topic};
+use std::collections::BTreeMap;
+
+/// The syncs of one program: of all processes of one name in one container.
+#[derive(Clone, Debug)]
+pub struct Syncs<'a> {
+    /// Its waits for them.
+    pub waited: Waited<'a>,
+    /// Its calls, of the files that it syncs; `None` where calls are not in the data.
+    pub calls: Option<u64>,
+    /// Bytes that it wrote into these files; `None` likewise.
+    pub bytes: Option<u64>,
+}
+
+impl Syncs<'_> {
+    /// Who, and where: the process that waited longest.
+    pub fn subject(&self) -> Subject {
+        let mut subject = self.waited.subject();
+        let pid = subject.pid;
+        if self.waited.groups.iter().any(|it| Some(it.pid) != pid) {
+            subject.pid = None;
+        }
+        subject
+    }
+
+    /// Syncs, or waits for them where the calls are not in the data.
+    pub fn count(&self) -> u64 {
+        self.calls.unwrap_or(self.waited.waits)
+    }
+
+    /// Bytes for each sync.
+    pub fn bytes_each(&self) -> Option<f64> {
+        Some(self.bytes? as f64 / self.calls?.max(1) as f64)
+    }
+
+    /// Time for each sync, nanoseconds.
+    pub fn mean_ns(&self) -> f64 {
+        self.waited.time_ns as f64 / self.count().max(1) as f64
+    }
+}
+
+impl<'a> Facts<'a> {
+    /// The programs that wait for their syncs, longest first.
+    pub fn syncs(&self) -> Vec<Syncs<'a>> {
+        let mut programs: BTreeMap<(&str, Option<&str>), Vec<_>> = BTreeMap::new();
+        for group in self.waits(|group| self.is_sync(group)).groups {
+            let key = (group.process.as_str(), group.container.as_deref());
+            programs.entry(key).or_default().push(group);
+        }
+        let mut found: Vec<Syncs<'a>> =
+            programs.into_values().map(|groups| self.syncs_of(Waited::of(groups))).collect();
+        found.sort_by_key(|it| std::cmp::Reverse(it.waited.time_ns));
+        found
+    }
+
+    fn syncs_of(&self, waited: Waited<'a>) -> Syncs<'a> {
+        let first = waited.groups.first();
+        let process = first.map(|it| it.process.as_str());
+        let rows = self.summary().activity.iter().flat_map(|it| &it.rows);
+        let own: Vec<&ActivityRow> =
+            rows.filter(|row| row.process.as_deref() == process && process.is_some()).collect();
+        let is_synced = |row: &ActivityRow| {
+            own.iter().any(|it| it.counts.fsyncs > 0 && it.file == row.file && it.file.is_some())
+        };
+        let synced: Vec<&&ActivityRow> = own.iter().filter(|row| is_synced(row)).collect();
+        let sum = |rows: &[&&ActivityRow], of: fn(&ActivityRow) -> u64| {
+            rows.iter().map(|row| of(row)).sum::<u64>()
+        };
+        let syncs = sum(&synced, |row| row.counts.fsyncs);
+        // Where no call but the write itself syncs (O_SYNC, O_DSYNC), each write of the file does.
+        let explicit = waited.groups.iter().filter(|it| !self.is_call(it.syscall, super::calls::WRITE));
+        let explicit_ns: u64 = explicit.map(|it| it.time_ns).sum();
+        let file = first.and_then(|it| it.file.as_deref());
+        let written: Vec<&&ActivityRow> =
+            own.iter().filter(|row| row.file.as_deref() == file && file.is_some()).collect();
+        let writes = sum(&written, |row| row.counts.writes);
+        let bytes = |rows: &[&&ActivityRow]| Some(sum(rows, |row| row.counts.write_bytes));
+        let (calls, bytes) = match explicit_ns * 2 >= waited.time_ns {
+            true if syncs > 0 => (Some(syncs), bytes(&synced)),
+            false if writes > 0 => (Some(writes), bytes(&written)),
+            _ => (None, None),
+        };
+        Syncs { waited, calls, bytes }
+    }
+
+    /// Whether a group of waits is in sync or syncfs.
+    pub fn is_sync_all(&self, group: &crate::analysis::patterns::WaitGroup) -> bool {
+        self.is_call(group.syscall, SYNC_ALL)
+    }
+}
+
+/// What to do about syncs: the program's own setting first, where it is known.
+pub fn advice(subject: &Subject, general: &str) -> String {
+    let program = programs::of(subject.process.as_deref(), subject.file.as_deref());
+    match program.and_then(|it| it.advice(Topic::Sync)) {
+        Some(own) => format!("{own}; {general}"),
+        None => general.to_owned(),
+    }
+}
+
+/// What sentences call the file of a subject: ` of the write-ahead log /pg_wal/1`, or nothing.
+pub fn of_file(subject: &Subject) -> String {
+    let Some(file) = &subject.file else { return String::new() };
+    match programs::role_of(subject.process.as_deref(), file) {
+        Some(role) => format!(" of the {} {file}", role.phrase()),
+        None => format!(" of {file}"),
+    }
+}
