@@ -33,6 +33,7 @@ rules! {
     journal_full,
     dirty_throttle,
     writeback_burst,
+    checkpoint_burst,
     wbt_throttle,
     iocost_throttle,
     tag_starvation,

@@ -122,5 +122,8 @@ mod tests {
         assert!(fix("md_home_resync", "md_home").is_some_and(|it| it.contains("/sys/block/md_home/")));
         assert_eq!(fix("md5_check", "md0"), None);
         assert_eq!(fix("md;reboot;_check", "md0"), None);
+        // LVM's arrays.
+        assert!(fix("mdX_resync", "dm-3").is_some_and(|it| it.contains("lvchange")));
+        assert_eq!(fix("mdX_resync", "md0"), None);
     }
 }
