@@ -164,12 +164,13 @@ enum wire_event_action {
 struct wire_settings {
 	unsigned long long end_io[END_IO_COUNT]; /* addresses; 0 where this kernel has none */
 	/*
-	 * Bits: calls whose first argument is a file, those that sleep for the caller's I/O, and
-	 * those that sleep until another thread does something.
+	 * Bits: calls whose first argument is a file, those that sleep for the caller's I/O, those
+	 * that sleep until another thread does something, and those on names of files.
 	 */
 	unsigned long long file_calls[WIRE_CALLS / 64];
 	unsigned long long sleep_calls[WIRE_CALLS / 64];
 	unsigned long long thread_calls[WIRE_CALLS / 64];
+	unsigned long long name_calls[WIRE_CALLS / 64];
 	unsigned long long nap_ns; /* sleeps for other threads that are shorter are left out */
 	unsigned int devices[WIRE_MAX_DEVICES]; /* the only ones to watch */
 	unsigned int device_count;		/* 0: all */
@@ -179,7 +180,7 @@ struct wire_settings {
 	unsigned int wait_user_stacks_per_second; /* on each CPU */
 	unsigned int chains_per_second;		  /* on each CPU */
 	int futex_call;				  /* its number */
-	unsigned int padding;
+	unsigned int has_fuse;			  /* a FUSE file system is mounted */
 	unsigned char rq_events_have_queue;  /* the first argument of request events is the queue */
 	unsigned char bio_events_have_queue; /* the same of bio events */
 	unsigned char
@@ -333,6 +334,7 @@ enum wire_wait_flag {
 	WAIT_FOR_OWN = 16,     /* interruptibly, in a system call that waits for the caller's I/O */
 	WAIT_BEGUN_BEFORE = 8, /* it slept already when the watch began */
 	WAIT_FOR_THREAD = 32,  /* until a thread woke it that waited for storage meanwhile */
+	WAIT_FOR_SERVER = 64,  /* interruptibly, perhaps for the server of a FUSE file system */
 };
 
 /*

@@ -6,6 +6,7 @@
 use crate::calls;
 use crate::counters::{COUNTERS, SKIPPED, batch_of, counter, untold};
 use crate::error::Error;
+use crate::host::mounts::Mounts;
 use crate::kernel::{Facts, UringResult};
 use crate::plan::{Group, Plan, Probe, Wishes};
 use crate::snapshot;
@@ -391,6 +392,8 @@ fn settings(facts: &Facts, wishes: &Wishes) -> Result<wire::wire_settings, Error
         calls::mark(calls::OF_NAPPERS, &mut settings.thread_calls);
     }
     settings.futex_call = libc::SYS_futex as i32;
+    settings.has_fuse = u32::from(Mounts::read().has_fuse());
+    calls::mark(calls::OF_NAMES, &mut settings.name_calls);
     settings.nap_ns = NAP_NS;
     settings.chains_per_second = CHAINS_PER_SECOND;
     if wishes.user_stacks {

@@ -356,7 +356,8 @@ fn class_of(wait: &wire_wait, known: Option<Known>, served: &[Served]) -> Option
         Some(Verdict::Elsewhere) => None,
         Some(Verdict::Storage(class)) => {
             // What sleeps interruptibly waits for storage only if its own requests were under way.
-            let sure = wait.flags & (wire::WAIT_IOWAIT | wire::WAIT_UNINTERRUPTIBLE) != 0;
+            let asked = class == WaitClass::Fuse && wait.flags & wire::WAIT_FOR_SERVER != 0;
+            let sure = wait.flags & (wire::WAIT_IOWAIT | wire::WAIT_UNINTERRUPTIBLE) != 0 || asked;
             (sure || !served.is_empty()).then_some(class)
         }
         // What is made for waiting for one's own I/O waits for it if there is any.

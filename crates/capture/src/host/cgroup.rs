@@ -17,8 +17,8 @@ pub struct Roots {
     pub cpu: Option<PathBuf>,
 }
 
-/// Files that hold limits: v2's, then those of v1's blkio and cpu.
-const UNIFIED_LIMITS: &[&str] = &["io.max", "cpu.max"];
+/// Files that hold limits: v2's, then those of v1's blkio, cpu and memory.
+const UNIFIED_LIMITS: &[&str] = &["io.max", "cpu.max", "memory.max", "memory.high"];
 const BLKIO_LIMITS: &[&str] = &[
     "blkio.throttle.read_bps_device",
     "blkio.throttle.write_bps_device",
@@ -26,6 +26,7 @@ const BLKIO_LIMITS: &[&str] = &[
     "blkio.throttle.write_iops_device",
 ];
 const CPU_LIMITS: &[&str] = &["cpu.cfs_quota_us", "cpu.cfs_period_us"];
+const MEMORY_LIMITS: &[&str] = &["memory.limit_in_bytes"];
 
 impl Roots {
     /// Finds them among the mounts.
@@ -61,9 +62,13 @@ impl Roots {
     pub fn limits(&self, path: &str) -> BTreeMap<String, String> {
         let below = Path::new(path.trim_start_matches('/'));
         let mut limits = BTreeMap::new();
-        for (root, files) in
-            [(&self.unified, UNIFIED_LIMITS), (&self.blkio, BLKIO_LIMITS), (&self.cpu, CPU_LIMITS)]
-        {
+        let controllers = [
+            (&self.unified, UNIFIED_LIMITS),
+            (&self.blkio, BLKIO_LIMITS),
+            (&self.cpu, CPU_LIMITS),
+            (&self.memory, MEMORY_LIMITS),
+        ];
+        for (root, files) in controllers {
             let Some(folder) = root.as_ref().map(|root| root.join(below)) else { continue };
             for file in files {
                 if let Some(text) = read_text(folder.join(file)) {

@@ -58,6 +58,11 @@ impl Mounts {
         mounts
     }
 
+    /// Whether the files of one are asked for by FUSE's protocol.
+    pub fn has_fuse(&self) -> bool {
+        self.mounts.iter().any(|mount| mount.kind == "virtiofs" || fuse::is_served(&mount.kind))
+    }
+
     /// Whether a file system is mounted from the device.
     pub fn is_mounted(&self, major: u32, minor: u32, name: &str) -> bool {
         let source = |mount: &Mount| mount.source.strip_prefix("/dev/") == Some(name);

@@ -10,7 +10,7 @@ object! {
     pub struct Cgroup {
         /// Its path, as in the column `cgroup`.
         pub path: String,
-        /// What its files held when it was first seen, by their names, with `; ` between lines: `io.max`, `cpu.max` (v2); `blkio.throttle.*`, `cpu.cfs_*` (v1: where controllers have hierarchies of their own, the cpu controller's cgroup of the same path). Devices are `major:minor`.
+        /// What its files held when it was first seen, by their names, with `; ` between lines: `io.max`, `cpu.max`, `memory.max`, `memory.high` (v2); `blkio.throttle.*`, `cpu.cfs_*`, `memory.limit_in_bytes` (v1: where controllers have hierarchies of their own, the cpu controller's cgroup of the same path). Devices are `major:minor`.
         pub settings_start: BTreeMap<String, String>,
         /// The same when the watch ended; empty where it was gone.
         pub settings_end: BTreeMap<String, String>,
@@ -42,6 +42,9 @@ impl IoLimit {
         }
     }
 }
+
+/// Bytes that no machine has: version 1 rounds `i64::MAX` down to a page.
+const UNLIMITED: u64 = 1 << 60;
 
 /// v1's files, and what v2 calls their limits.
 const LEGACY: [(&str, &str); 4] = [
@@ -91,6 +94,17 @@ impl Cgroup {
         (period > 0).then(|| quota as f64 / period as f64)
     }
 
+    /// The smallest limit of its memory when it was first seen: the file that holds it, and bytes.
+    pub fn memory_limit(&self) -> Option<(&'static str, u64)> {
+        // `max` is no limit, and version 1 writes a huge number for none.
+        let limit = |file: &'static str| {
+            let bytes: u64 = self.settings_start.get(file)?.trim().parse().ok()?;
+            (bytes < UNLIMITED).then_some((file, bytes))
+        };
+        let files = ["memory.high", "memory.max", "memory.limit_in_bytes"];
+        files.into_iter().filter_map(limit).min_by_key(|(_, bytes)| *bytes)
+    }
+
     fn lines(&self, name: &str) -> impl Iterator<Item = &str> {
         self.settings_start.get(name).into_iter().flat_map(|text| text.split(';')).map(str::trim)
     }
@@ -110,6 +124,15 @@ mod tests {
         let settings =
             settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         Cgroup { settings_start: settings.collect(), ..Cgroup::default() }
+    }
+
+    #[test]
+    fn the_smallest_limit_of_memory_is_what_holds() {
+        let both = cgroup(&[("memory.max", "1000000"), ("memory.high", "900000")]);
+        assert_eq!(both.memory_limit(), Some(("memory.high", 900_000)));
+        let none =
+            cgroup(&[("memory.max", "max"), ("memory.limit_in_bytes", "9223372036854771712")]);
+        assert_eq!(none.memory_limit(), None);
     }
 
     #[test]

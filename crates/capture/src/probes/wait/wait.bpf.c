@@ -4,9 +4,7 @@
  * kernel does not say: taken are sleeps that it counts as I/O, uninterruptible ones, and those in
  * system calls that wait for the caller's own I/O. User space drops what was none.
  */
-#include "naps.bpf.h"
-#include "watched.bpf.h"
-#include "who.bpf.h"
+#include "call_files.bpf.h"
 
 #define MAX_SLEEPERS	     16384
 #define TASK_INTERRUPTIBLE   0x0001
@@ -23,31 +21,6 @@ struct {
 static __always_inline struct wire_wait *find_sleeper(struct wire_place *place, u32 tid)
 {
 	return place && place->sleepers ? bpf_map_lookup_elem(&sleepers, &tid) : NULL;
-}
-
-/* The file that the task's system call was given as its first argument. */
-static __always_inline void note_file(struct wire_wait *wait, struct task_struct *task,
-				      struct pt_regs *regs)
-{
-	struct fdtable *table = READ(READ(task, files), fdt);
-	u64 descriptor = (u32)first_argument_of(regs);
-	struct file *file = NULL;
-	struct inode *inode;
-
-	if (!table || descriptor >= READ(table, max_fds))
-		return;
-	bpf_probe_read_kernel(&file, sizeof(file), READ(table, fd) + descriptor);
-	if (!file)
-		return;
-	inode = READ(file, f_inode);
-	/* Of a device itself only the device is told. */
-	if ((READ(inode, i_mode) & S_IFMT) == S_IFBLK) {
-		wait->inode.device = READ(inode, i_rdev);
-		return;
-	}
-	if (!is_on_block_device(inode) || !identify(inode, &wait->inode))
-		return;
-	see_file(number_of(inode), number_of(READ(file, f_path.dentry)), ROOM_SUBMIT);
 }
 
 /* The wait's flags; 0 where it is none. */
@@ -98,9 +71,13 @@ static __always_inline void begin_sleep(void *ctx, struct task_struct *task)
 		wait.system_call = system_call_of(regs);
 	}
 	wait.flags = kind_of_sleep(task, state, wait.system_call);
+	if (!wait.flags && (state & TASK_INTERRUPTIBLE) &&
+	    may_wait_for_server(task, regs, wait.system_call))
+		wait.flags = WAIT_FOR_SERVER;
 	if (!wait.flags) {
 		if ((state & TASK_INTERRUPTIBLE) && regs &&
-		    is_among(settings.thread_calls, wait.system_call))
+		    is_among(settings.thread_calls, wait.system_call) &&
+		    !is_idle_server(task, regs))
 			begin_nap(ctx, tid, wait.system_call, regs);
 		return;
 	}
@@ -231,7 +208,10 @@ int list_sleepers(struct bpf_iter__task *ctx)
 	place = place_of(tid);
 	if (!place)
 		return 0;
-	if (!flags && regs && is_among(settings.thread_calls, system_call))
+	if (!flags && may_wait_for_server(task, regs, system_call))
+		flags = WAIT_FOR_SERVER;
+	if (!flags && regs && is_among(settings.thread_calls, system_call) &&
+	    !is_idle_server(task, regs))
 		add_earlier_nap(place, tid, system_call, regs);
 	if (!flags)
 		return 0;

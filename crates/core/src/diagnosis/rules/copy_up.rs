@@ -25,7 +25,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let mut subject = stacked.subject();
     let device = subject.device.clone();
     let file = device.as_deref().and_then(|device| copied(facts, device));
-    subject.file = file.map(str::to_owned).or(subject.file);
+    subject.file = file.or(subject.file);
     let what = subject.file.clone().unwrap_or_else(|| "a file of a lower layer".to_owned());
     let sentence = format!(
         "{} waits while overlayfs copies {what} into its own layer before the first change",
@@ -45,13 +45,22 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .into())
 }
 
-/// The file that is copied: the one that most requests of the device are about.
-fn copied<'a>(facts: &Facts<'a>, device: &str) -> Option<&'a str> {
+/// The files that are copied: those that most requests of the device are about, or their pattern.
+fn copied(facts: &Facts<'_>, device: &str) -> Option<String> {
     let files = &facts.patterns(device)?.access.files;
     let all: u64 = files.iter().map(|it| it.requests).sum();
-    let most = files.iter().max_by_key(|it| it.requests)?;
-    // Half of them are the copy's writes, which belong to a new file without a name.
-    (4 * most.requests >= all).then_some(most.file.as_str())
+    let mut most: Vec<_> = files.iter().collect();
+    most.sort_by_key(|it| std::cmp::Reverse(it.requests));
+    // Half of them are the copy's writes, which belong to a new file.
+    let (mut names, mut sum): (Vec<&str>, u64) = (Vec::new(), 0);
+    for it in most {
+        if 4 * sum >= all {
+            break;
+        }
+        sum += it.requests;
+        names.push(&it.file);
+    }
+    words::pattern(&names)
 }
 
 #[cfg(test)]

@@ -60,6 +60,10 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .sure(Confidence::Certain)
         .shown("waits while memory is freed", time_ns as f64, "ns", "iowhy waits")
         .shown("longest", stacked.longest_ns.max(waited.longest_ns()) as f64, "ns", "iowhy waits");
+    if let Some((cgroup, file, bytes)) = limit_of(facts, &finding.subject) {
+        let what = format!("{file} of {cgroup}");
+        finding = finding.shown(what, bytes as f64, "bytes", format!("cat /proc/{pid}/cgroup"));
+    }
     for (what, metric) in SIGNS {
         let grown = facts.summary().samples.system(*metric).map_or(0.0, |it| it.grown());
         if grown > 0.0 {
@@ -74,6 +78,18 @@ fn judge(facts: &Facts<'_>) -> Judged {
              stands still (on a cgroup: its memory.stat), it was not reclaim",
         )
         .into())
+}
+
+/// The limit of the memory of the subject's cgroup, or of the nearest one above that has one.
+fn limit_of<'a>(facts: &Facts<'a>, subject: &Subject) -> Option<(&'a str, &'static str, u64)> {
+    let container = subject.container.as_deref()?;
+    let rows = &facts.summary().containers.rows;
+    let row = rows.iter().find(|row| row.subject.container == container)?;
+    let cgroups = facts.summary().environment.cgroups.iter();
+    let around = cgroups.filter(|it| row.subject.cgroup.starts_with(&it.path));
+    let limited = around.filter_map(|it| Some((it.path.as_str(), it.memory_limit()?)));
+    let nearest = limited.max_by_key(|(path, _)| path.len())?;
+    Some((nearest.0, nearest.1.0, nearest.1.1))
 }
 
 /// Counters of the machine that speak for it.

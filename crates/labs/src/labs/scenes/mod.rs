@@ -15,6 +15,7 @@ pub mod controls;
 pub mod guests;
 pub mod journals;
 pub mod limits;
+pub mod missing;
 pub mod pairs;
 pub mod programs;
 pub mod quest_db;
@@ -28,6 +29,7 @@ pub const ALL: &[&[Lab]] = &[
     settings::LABS,
     caching::LABS,
     journals::LABS,
+    missing::LABS,
     pairs::LABS,
     programs::postgres::LABS,
     programs::others::LABS,

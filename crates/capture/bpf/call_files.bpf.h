@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: (MIT OR Apache-2.0) */
+/* The file that a system call was given, and file systems whose files a server holds. */
+#ifndef IOWHY_CALL_FILES_H
+#define IOWHY_CALL_FILES_H
+
+#include "naps.bpf.h"
+#include "watched.bpf.h"
+#include "who.bpf.h"
+
+#define S_IFCHR		 0020000
+#define FUSE_DEVICE	 (10 << 20 | 229) /* MISC_MAJOR, FUSE_MINOR */
+#define FUSE_SUPER_MAGIC 0x65735546
+#define NFS_SUPER_MAGIC	 0x6969
+#define CIFS_SUPER_MAGIC 0xff534d42
+#define SMB2_SUPER_MAGIC 0xfe534d42
+#define CEPH_SUPER_MAGIC 0x00c36400
+#define V9FS_MAGIC	 0x01021997
+
+/* The file that the task's system call was given as its first argument. */
+static __always_inline struct file *file_of_call(struct task_struct *task, struct pt_regs *regs)
+{
+	struct fdtable *table = READ(READ(task, files), fdt);
+	u64 descriptor = (u32)first_argument_of(regs);
+	struct file *file = NULL;
+
+	if (!table || descriptor >= READ(table, max_fds))
+		return NULL;
+	bpf_probe_read_kernel(&file, sizeof(file), READ(table, fd) + descriptor);
+	return file;
+}
+
+/* Whether a server holds the file's content: no block device tells of it. */
+static __always_inline bool is_on_server(struct inode *inode)
+{
+	u64 magic = READ(READ(inode, i_sb), s_magic);
+
+	return magic == FUSE_SUPER_MAGIC || magic == NFS_SUPER_MAGIC || magic == CIFS_SUPER_MAGIC ||
+	       magic == SMB2_SUPER_MAGIC || magic == CEPH_SUPER_MAGIC || magic == V9FS_MAGIC;
+}
+
+static __always_inline void note_file(struct wire_wait *wait, struct task_struct *task,
+				      struct pt_regs *regs)
+{
+	struct file *file = file_of_call(task, regs);
+	struct inode *inode;
+
+	if (!file)
+		return;
+	inode = READ(file, f_inode);
+	/* Of a device itself only the device is told. */
+	if ((READ(inode, i_mode) & S_IFMT) == S_IFBLK) {
+		wait->inode.device = READ(inode, i_rdev);
+		return;
+	}
+	if (!is_on_block_device(inode) && !is_on_server(inode))
+		return;
+	if (!identify(inode, &wait->inode))
+		return;
+	see_file(number_of(inode), number_of(READ(file, f_path.dentry)), ROOM_SUBMIT);
+}
+
+/*
+ * Whether an interruptible sleep in the call can be for the server of a FUSE file system: a call on
+ * one of its files, or on a name. Its stack tells in user space.
+ */
+static __always_inline bool may_wait_for_server(struct task_struct *task, struct pt_regs *regs,
+						int system_call)
+{
+	struct file *file;
+
+	if (!settings.has_fuse || !regs)
+		return false;
+	if (is_among(settings.name_calls, system_call))
+		return true;
+	if (!is_among(settings.file_calls, system_call))
+		return false;
+	file = file_of_call(task, regs);
+	return file && READ(READ(READ(file, f_inode), i_sb), s_magic) == FUSE_SUPER_MAGIC;
+}
+
+/* Whether the task is a server of FUSE that waits for work: whoever wakes it waits for it. */
+static __always_inline bool is_idle_server(struct task_struct *task, struct pt_regs *regs)
+{
+	struct file *file = settings.has_fuse ? file_of_call(task, regs) : NULL;
+	struct inode *inode;
+
+	if (!file)
+		return false;
+	inode = READ(file, f_inode);
+	return (READ(inode, i_mode) & S_IFMT) == S_IFCHR && READ(inode, i_rdev) == FUSE_DEVICE;
+}
+
+#endif

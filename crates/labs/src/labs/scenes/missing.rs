@@ -1,0 +1,319 @@
+//! Causes without a queue of their own: memory, servers, permissions, copies, housekeeping.
+
+use super::*;
+use crate::devices::FileSystem;
+use crate::error::Context;
+use crate::labs::expected::Expected;
+use crate::labs::stage;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The labs.
+pub const LABS: &[Lab] = &[
+    Lab::cause("memory-reclaim", &["memory-reclaim"], |it| limited(it, true)),
+    Lab::near("memory-reclaim-near", &["memory-reclaim"], |it| limited(it, false)),
+    Lab::cause("fuse-server", &["fuse-server"], |it| served(it, 25)),
+    Lab::near("fuse-server-near", &["fuse-server"], |it| served(it, 0)),
+    Lab::cause("copy-up", &["copy-up"], |it| copied(it, true)),
+    Lab::near("copy-up-near", &["copy-up"], |it| copied(it, false)),
+    Lab::cause("fanotify-wait", &["fanotify-wait"], |it| permitted(it, "0.08")),
+    Lab::near("fanotify-wait-near", &["fanotify-wait"], |it| permitted(it, "0")),
+    Lab::cause("blocking-submit", &["blocking-submit"], |it| submitted(it, true)),
+    Lab::near("blocking-submit-near", &["blocking-submit"], |it| submitted(it, false)),
+    Lab::cause("write-cliff", &["write-cliff"], |it| cliff(it, true)),
+    Lab::near("write-cliff-near", &["write-cliff"], |it| cliff(it, false)),
+    Lab::cause("kernel-housekeeping", &["kernel-housekeeping"], |it| initialised(it, true)),
+    Lab::near("kernel-housekeeping-near", &["kernel-housekeeping"], |it| initialised(it, false)),
+    Lab::cause("btrfs-maintenance", &["btrfs-maintenance"], |it| scrubbed(it, true)),
+    Lab::near("btrfs-maintenance-near", &["btrfs-maintenance"], |it| scrubbed(it, false)),
+];
+
+/// Writes a file over and over, more than a small cgroup holds.
+const WRITER: &str = "\
+import os, sys
+fd = os.open(sys.argv[1] + '/bulk', os.O_CREAT | os.O_WRONLY)
+block = b'x' * 65536
+while True:
+    os.lseek(fd, 0, 0)
+    for _ in range(1600):
+        os.write(fd, block)
+";
+
+/// A writer whose page cache is charged to a cgroup with little memory, or with enough.
+fn limited(stage: &mut Stage, tight: bool) -> Result<()> {
+    let (device, hidden) = stage.hidden(300)?;
+    let disk = stage.mounted(device, Kind::Ext4)?;
+    stage.set(disk.device(), "wbt_lat_usec", "0")?;
+    hidden.limit("write_bps", stage.dice.between(10, 20) * MIB)?;
+    let cgroup = Cgroup::memory(&stage.scratch, if tight { 24 * MIB } else { 700 * MIB })?;
+    let writer = stage::python(WRITER, &[disk.path()])?;
+    stage.start(cgroup.inside(&writer))?;
+    stage.expected = Expected::fix(&["memory.limit_in_bytes", "memory.max"]).by("python3");
+    stage.keep(cgroup);
+    stage.keep(disk);
+    Ok(())
+}
+
+/// Reads the served file itself.
+const FUSE_READER: &str = "\
+import os, random, sys, time
+fd = os.open(sys.argv[1], os.O_RDONLY)
+while True:
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    os.pread(fd, 4096, random.randrange(16000) * 4096)
+    os.stat(sys.argv[1])
+    time.sleep(0.002)
+";
+
+/// A program that reads from a FUSE file system whose server answers slowly, or at once.
+fn served(stage: &mut Stage, milliseconds: u64) -> Result<()> {
+    let (device, hidden) = stage.hidden(64)?;
+    let about = format!("/sys/block/{}/loop/backing_file", device.name());
+    let file = fs::read_to_string(&about).context(|| format!("read {about}"))?;
+    hidden.latency(Duration::from_millis(milliseconds));
+    stage.python(FUSE_READER, &[Path::new(file.trim())])?;
+    stage.watched = String::new();
+    stage.expected = Expected::default().by("python3");
+    stage.keep(device);
+    Ok(())
+}
+
+/// Touches each file of the merged folder.
+const TOUCHER: &str = "\
+import os, sys, time
+while True:
+    for n in range(40):
+        os.utime(f'{sys.argv[1]}/f{n}')
+        time.sleep(0.05)
+";
+
+/// The first change of files in a lower layer, or the second.
+fn copied(stage: &mut Stage, first: bool) -> Result<()> {
+    let (device, hidden) = stage.hidden(700)?;
+    let disk = stage.mounted(device, Kind::Ext4)?;
+    let folder = |name: &str| -> Result<PathBuf> {
+        let path = disk.path().join(name);
+        fs::create_dir(&path).context(|| format!("make {}", path.display()))?;
+        Ok(path)
+    };
+    let (lower, upper, work) = (folder("lower")?, folder("upper")?, folder("work")?);
+    let size = if first { 6 * MIB } else { 4096 };
+    for n in 0..40 {
+        fio::prepare(&lower.join(format!("f{n}")), size)?;
+    }
+    disk.remount()?;
+    let merged = stage.scratch.fresh("merged");
+    fs::create_dir(&merged).context(|| format!("make {}", merged.display()))?;
+    let options = format!(
+        "lowerdir={},upperdir={},workdir={}",
+        lower.display(),
+        upper.display(),
+        work.display()
+    );
+    let arguments = ["-t", "overlay", "overlay", "-o", &options];
+    let arguments = arguments.iter().map(AsRef::as_ref).chain([merged.as_os_str()]);
+    crate::command::run("mount", arguments)?;
+    if !first {
+        for n in 0..40 {
+            let path = merged.join(format!("f{n}"));
+            let open = fs::OpenOptions::new().append(true).open(&path);
+            open.map(drop).context(|| format!("open {}", path.display()))?;
+        }
+    }
+    hidden.limit("write_bps", stage.dice.between(8, 14) * MIB)?;
+    stage.python(TOUCHER, &[&merged])?;
+    stage.keep(disk);
+    stage.keep(Merged(merged));
+    Ok(())
+}
+
+/// An overlay, unmounted on drop.
+struct Merged(PathBuf);
+
+impl Drop for Merged {
+    fn drop(&mut self) {
+        for _ in 0..20 {
+            if crate::command::run("umount", [&self.0]).is_ok() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+/// Allows each open of a mount, after a while.
+const LISTENER: &str = "\
+import ctypes, os, struct, sys, time
+libc = ctypes.CDLL(None, use_errno=True)
+fd = libc.fanotify_init(4, os.O_RDONLY)
+mark = libc.fanotify_mark
+mark.argtypes = [ctypes.c_int, ctypes.c_uint, ctypes.c_uint64, ctypes.c_int, ctypes.c_char_p]
+assert mark(fd, 0x11, 0x10000, -100, sys.argv[1].encode()) == 0, os.strerror(ctypes.get_errno())
+while True:
+    data = os.read(fd, 4096)
+    while data:
+        size, _, _, _, _, file, _ = struct.unpack('IBBHQii', data[:24])
+        time.sleep(float(sys.argv[2]))
+        os.write(fd, struct.pack('iI', file, 1))
+        os.close(file)
+        data = data[size:]
+";
+
+/// Opens files and reads them.
+const OPENER: &str = "\
+import os, sys, time
+time.sleep(1)
+while True:
+    for n in range(40):
+        with open(f'{sys.argv[1]}/f{n}', 'rb') as file:
+            file.read()
+        time.sleep(0.01)
+";
+
+/// A program whose opens must be allowed by another, which takes its time or does not.
+fn permitted(stage: &mut Stage, seconds: &str) -> Result<()> {
+    let device = stage.fast(128)?;
+    let disk = stage.mounted(device, Kind::Ext4)?;
+    for n in 0..40 {
+        fio::prepare(&disk.path().join(format!("f{n}")), 16_384)?;
+    }
+    stage.python(LISTENER, &[disk.path(), Path::new(seconds)])?;
+    stage.python(OPENER, &[disk.path()])?;
+    // An open is a wait for no device.
+    stage.watched = String::new();
+    stage.expected = Expected::fix(&["listener"]).by("python3");
+    stage.keep(disk);
+    Ok(())
+}
+
+/// Submits eight direct writes at a time with io_submit (x86-64's numbers), at the end of a file that
+/// it empties now and then, or within it.
+const SUBMITTER: &str = "\
+import ctypes, mmap, os, struct, sys
+libc = ctypes.CDLL(None, use_errno=True)
+call = libc.syscall
+call.restype = ctypes.c_long
+fd = os.open(sys.argv[1], os.O_CREAT | os.O_RDWR | os.O_DIRECT)
+append = sys.argv[2] == 'append'
+size = 64 << 20
+block = mmap.mmap(-1, 4096)
+address = ctypes.addressof(ctypes.c_char.from_buffer(block))
+context = ctypes.c_ulong(0)
+assert call(206, 64, ctypes.byref(context)) == 0
+events = ctypes.create_string_buffer(32 * 64)
+at = 0
+while True:
+    if at >= size:
+        at = 0
+        if append:
+            os.ftruncate(fd, 0)
+    blocks = []
+    for n in range(8):
+        fields = (0, 0, 0, 1, 0, fd, address, 4096, at, 0, 0, 0)
+        blocks.append(ctypes.create_string_buffer(struct.pack('<QIIHhIQQqQII', *fields)))
+        at += 4096
+    pointers = (ctypes.c_void_p * 8)(*[ctypes.addressof(one) for one in blocks])
+    done = call(209, context, ctypes.c_long(8), pointers)
+    assert done > 0, os.strerror(ctypes.get_errno())
+    call(208, context, ctypes.c_long(done), ctypes.c_long(done), events, None)
+";
+
+/// Asynchronous writes that make a file longer, or that go where it was written before.
+fn submitted(stage: &mut Stage, append: bool) -> Result<()> {
+    let (device, hidden) = stage.hidden(700)?;
+    let disk = stage.mounted(device, Kind::Xfs)?;
+    let file = disk.path().join(stage.dice.name());
+    fio::prepare(&file, if append { 4096 } else { 64 * MIB })?;
+    let latency = Duration::from_micros(stage.dice.between(3000, 6000));
+    stage.uneven_latency(&hidden, latency);
+    let how = Path::new(if append { "append" } else { "within" });
+    stage.python(SUBMITTER, &[&file, how])?;
+    stage.expected = Expected::default().by("python3");
+    stage.keep(disk);
+    Ok(())
+}
+
+/// Writes collapse in the watch, with pauses, while reads go on; or they are limited all the time.
+fn cliff(stage: &mut Stage, falls: bool) -> Result<()> {
+    let (device, hidden) = stage.hidden(256)?;
+    hidden.latency(Duration::from_millis(2));
+    let half = |at: u64| (at * 100 * MIB).to_string();
+    let job = |access| {
+        Job::new(device.path(), Engine::Psync, access, 65_536)
+            .direct()
+            .with("size", (100 * MIB).to_string())
+    };
+    stage.fio(job(Access::RandomWrite).with("offset", half(0)))?;
+    stage.fio(job(Access::RandomRead).with("offset", half(1)).with("rate_iops", "30"))?;
+    let speed = |write_iops| crate::devices::Speed {
+        write_iops,
+        latency: Duration::from_millis(2),
+        ..crate::devices::Speed::default()
+    };
+    if falls {
+        // Two writes in three seconds are less than one a second, which a speed cannot say: pauses
+        // come with one a second as well.
+        stage.in_watch((3, 5), move || {
+            hidden.set(speed(1));
+            NEVER_MS
+        });
+    } else {
+        hidden.set(speed(40));
+    }
+    stage.keep(device);
+    Ok(())
+}
+
+/// A reader on a new ext4 whose inode tables are still to be written, or are.
+fn initialised(stage: &mut Stage, lazy: bool) -> Result<()> {
+    let (device, hidden) = stage.hidden(1500)?;
+    let options: &[&str] = match lazy {
+        true => &["-E", "lazy_itable_init=1,lazy_journal_init=0", "-N", "4000000"],
+        false => &[],
+    };
+    let disk = FileSystem::with_options(&stage.scratch, device, Kind::Ext4, options)?;
+    let table = fio::prepare(&disk.path().join("table"), 64 * MIB)?;
+    hidden.limit("write_bps", stage.dice.between(6, 10) * MIB)?;
+    hidden.limit("iops", 400)?;
+    let remounted = ["-o", "remount,init_itable=0"];
+    let arguments = remounted.iter().map(AsRef::as_ref).chain([disk.path().as_os_str()]);
+    crate::command::run("mount", arguments)?;
+    let job = Job::new(&table, Engine::Psync, Access::RandomRead, 4096)
+        .direct()
+        .with("size", (64 * MIB).to_string());
+    stage.fio(job)?;
+    stage.keep(disk);
+    Ok(())
+}
+
+/// A reader on btrfs while all of it is checked, or not.
+fn scrubbed(stage: &mut Stage, scrub: bool) -> Result<()> {
+    let (device, hidden) = stage.hidden(900)?;
+    let disk = stage.mounted(device, Kind::Btrfs)?.without_checksums()?;
+    let table = fio::prepare(&disk.path().join("table"), 64 * MIB)?;
+    fio::prepare(&disk.path().join("bulk"), 500 * MIB)?;
+    hidden.limit("read_bps", stage.dice.between(20, 30) * MIB)?;
+    let job = Job::new(&table, Engine::Psync, Access::RandomRead, 4096)
+        .direct()
+        .with("size", (64 * MIB).to_string());
+    stage.fio(job)?;
+    if scrub {
+        stage.shell("while :; do btrfs scrub start -B \"$1\"; done", &[disk.path()])?;
+        let point = disk.path().to_owned();
+        stage.keep(disk);
+        stage.keep(Scrub(point));
+    } else {
+        stage.keep(disk);
+    }
+    Ok(())
+}
+
+/// A scrub, cancelled on drop.
+struct Scrub(PathBuf);
+
+impl Drop for Scrub {
+    fn drop(&mut self) {
+        let arguments = ["scrub", "cancel"].iter().map(AsRef::as_ref);
+        let _ended = crate::command::run("btrfs", arguments.chain([self.0.as_os_str()]));
+    }
+}
