@@ -2,11 +2,15 @@
 //!
 //! What does not belong here: anything random or measured.
 
-use crate::analysis::waits::split::{Span, split};
+use crate::analysis::waits::split::Span;
 use crate::analysis::{Summarizer, Summary};
 use crate::model::{Environment, Name, Names, Operation, Origin, Process, Request, RequestPart};
-use crate::model::{KnownBy, Stack, Status, Wait, WaitChain, WaitClass, WaitRequest};
+use crate::model::{KnownBy, Stack, Status, Wait, WaitChain, WaitClass};
 use crate::source::{Batch, Scripted};
+
+mod rows;
+
+pub use rows::Sleep;
 
 /// When a scripted watch begins, CLOCK_MONOTONIC nanoseconds.
 pub const START_NS: u64 = 1_000_000_000_000;
@@ -190,27 +194,9 @@ impl Script {
     /// Adds a wait of `process` for requests that were added, `at` nanoseconds after the watch began and
     /// `ns` long, all of it asleep. Its split is what these requests make of it.
     pub fn wait_for(&mut self, who: (u32, &str), at: u64, ns: u64, requests: &[u64]) {
-        let start_ns = START_NS + at;
-        // Numbers count from 1.
-        let own = requests.iter().filter_map(|id| self.batch.requests.get(*id as usize - 1));
-        let own: Vec<(u64, Name, Span)> =
-            own.map(|it| (it.request_id, it.device, span_of(it))).collect();
-        let spans: Vec<Span> = own.iter().map(|(.., span)| *span).collect();
-        let split = split(start_ns, 0, start_ns + ns, &spans);
-        let device = own.last().map(|(_, device, _)| *device);
-        self.wait(who, WaitClass::Device, ns, split.device_ns, 0);
-        let Some(wait) = self.batch.waits.last_mut() else { return };
-        (wait.start_ns, wait.queue_ns, wait.device) = (start_ns, split.queue_ns, device);
-        let wait_id = wait.wait_id;
-        let links = own.into_iter().map(|(request_id, _, span)| WaitRequest {
-            wait_id,
-            request_id,
-            overlap_ns: span
-                .completed_ns
-                .min(start_ns + ns)
-                .saturating_sub(span.queued_ns.max(start_ns)),
-        });
-        self.batch.wait_requests.extend(links);
+        let mut sleep = self.sleep(who, at, ns).requests(requests);
+        sleep.wait.class = WaitClass::Device;
+        sleep.add();
     }
 
     /// The rows in batches of `size` requests, without the texts, which stay in `names`.
@@ -326,6 +312,18 @@ impl Draft<'_> {
     /// The request above that it serves.
     pub fn parent(mut self, request_id: u64) -> Self {
         self.request.parent_id = Some(request_id);
+        self
+    }
+
+    /// The system call that its submitter was in.
+    pub fn call(mut self, number: u32) -> Self {
+        self.request.syscall = Some(number);
+        self
+    }
+
+    /// The operation and its flags, as blktrace writes them.
+    pub fn rwbs(mut self, rwbs: &str) -> Self {
+        self.request.rwbs = self.script.names.intern(rwbs);
         self
     }
 
