@@ -10,6 +10,7 @@
 mod blktrace;
 mod formats;
 mod fuzzed;
+mod incidents;
 mod labs;
 mod python;
 mod recording;

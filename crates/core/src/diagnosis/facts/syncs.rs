@@ -76,7 +76,8 @@ impl<'a> Facts<'a> {
         };
         let syncs = sum(&synced, |row| row.counts.fsyncs);
         // Where no call but the write itself syncs (O_SYNC, O_DSYNC), each write of the file does.
-        let explicit = waited.groups.iter().filter(|it| !self.is_call(it.syscall, super::calls::WRITE));
+        let explicit =
+            waited.groups.iter().filter(|it| !self.is_call(it.syscall, super::calls::WRITE));
         let explicit_ns: u64 = explicit.map(|it| it.time_ns).sum();
         let file = first.and_then(|it| it.file.as_deref());
         let written: Vec<&&ActivityRow> =

@@ -1,0 +1,345 @@
+//! The five documents of the mission with their own figures (see `docs/diagnosis.md`): each leads to
+//! the document's cause, or says what to watch and for how long.
+//!
+//! What does not belong here: the labs that scale them down.
+
+use super::load::*;
+use super::{harm, told};
+use iowhy_core::diagnosis::{Diagnosis, Severity, diagnose};
+use iowhy_core::model::file::Counts;
+use iowhy_core::model::{KnownBy, Metric, Operation, Origin};
+use iowhy_core::script::Script;
+
+fn leads_to(script: &Script, expected: &[&str], must_not: &[&'static str]) -> Diagnosis {
+    let diagnosis = diagnose(&script.summary());
+    let first = diagnosis.findings.first().map(|it| it.cause);
+    let said = told(&diagnosis);
+    assert!(first.is_some_and(|it| expected.contains(&it)), "{expected:?}:\n{said}");
+    let found = harm(must_not, &diagnosis);
+    assert!(found.is_empty(), "{found:?}\n{said}");
+    diagnosis
+}
+
+/// Dd of 264 blocks of 512 bytes in 3.35 s: a plain write takes 12.7 ms. 95 % of memory is not page cache, no swap.
+/// `frames` are where the write sleeps.
+fn slow_plain_writes(frames: &[&str]) -> Script {
+    let mut script = Script::new(10);
+    script.environment.memory_bytes = 128 << 30;
+    script.device("nvme1n1", &[("queue/rotational", "0")]);
+    script.mount("/data", "xfs", "/dev/nvme1n1");
+    stays(&mut script, Metric::SharedMemory, "", 121_268e6);
+    for index in 0..787_u64 {
+        script
+            .sleep((4242, "dd"), index * 12_700 * US, about(12_600 * US, 0.005, index))
+            .call(call::WRITE)
+            .file("/data/a_file")
+            .device("nvme1n1")
+            .stack(frames)
+            .add();
+    }
+    Flow {
+        who: (90, "kworker/u32:1"),
+        device: "nvme1n1",
+        per_s: 4,
+        bytes: 16 * KIB,
+        file: "/data/a_file",
+        in_order: true,
+        ..Flow::default()
+    }
+    .run(&mut script);
+    script
+}
+
+/// The snapshot that stops the database: a plain write takes 12.7 ms, in balance_dirty_pages or in reclaim.
+#[test]
+fn document_000_a_plain_write_of_13_ms() {
+    leads_to(
+        &slow_plain_writes(stack::THROTTLED),
+        &["dirty-throttle"],
+        &["hung-io", "provider-cap"],
+    );
+    let reclaim = [
+        "schedule_timeout",
+        "io_schedule_timeout",
+        "reclaim_throttle",
+        "shrink_node",
+        "do_try_to_free_pages",
+        "try_to_free_pages",
+        "__alloc_pages_slowpath.constprop.0",
+        "__filemap_get_folio",
+        "iomap_write_begin",
+        "xfs_file_buffered_write",
+        "vfs_write",
+    ];
+    leads_to(
+        &slow_plain_writes(&reclaim),
+        &["memory-reclaim", "memory-wait"],
+        &["hung-io", "provider-cap", "dirty-throttle"],
+    );
+}
+
+/// The same in the server: all HTTP threads wait for a lock whose holder writes the snapshot.
+#[test]
+fn document_000_a_lock_behind_the_snapshot() {
+    let mut script = slow_plain_writes(stack::THROTTLED);
+    script
+        .sleep((5000, "java"), 0, 10 * S)
+        .thread(5044)
+        .call(call::WRITE)
+        .file("/data/snapshot")
+        .device("nvme1n1")
+        .censored()
+        .stack(stack::THROTTLED)
+        .user_stack(&["write", "sun.nio.ch.FileDispatcherImpl.write0", "Snapshot.write"])
+        .add();
+    script.behind(
+        5100,
+        40,
+        "http-nio",
+        &["pthread_cond_wait", "ObjectMonitor::EnterI", "ObjectMonitor::enter", "Db.query"],
+        KnownBy::Likely,
+    );
+    leads_to(&script, &["lock-behind-io", "dirty-throttle"], &["hung-io", "bulk-scan"]);
+}
+
+/// The word counter: 1,000 files of about 2.5 MB for a request of 163 s: written one after the other (6.1 a
+/// second), read back, removed together. sda takes 71 writes a second of 464 KiB, 18 s each; python dirties 336 MB/s.
+fn word_counter(seconds: u64) -> Script {
+    let mut script = Script::new(seconds);
+    script.device("sda", &[("queue/rotational", "1"), ("queue/nr_requests", "256")]);
+    script.mount("/", "ext4", "/dev/sda1");
+    let file = "/tmp/9046db9e-fe25-11e8-b13f-0242ac110002/N.txt";
+    let written = (6.13 * seconds.min(163) as f64) as u64;
+    let whole = written >= 990;
+    let counts = Counts {
+        opens: written * if whole { 2 } else { 1 },
+        creates: written,
+        writes: written,
+        write_bytes: written * 2_500_000,
+        reads: if whole { written * 2 } else { 0 },
+        read_bytes: if whole { written * 2_500_000 } else { 0 },
+        unlinks: if whole { written } else { 0 },
+        ..Counts::default()
+    };
+    let row = script.did((12280, "python"), file, counts);
+    row.files = Some(written);
+    row.lifetime_ns = whole.then_some(100 * S);
+    Flow {
+        who: (12280, "python"),
+        bytes: 464 * KIB,
+        per_s: 71,
+        ns: 3400 * MS,
+        file: "/tmp/9046db9e-fe25-11e8-b13f-0242ac110002/650.txt",
+        in_order: true,
+        to: seconds * S,
+        ..Flow::default()
+    }
+    .run(&mut script);
+    for index in 0..seconds * 6 {
+        script
+            .sleep((12280, "python"), index * 166 * MS, about(150 * MS, 0.1, index))
+            .thread(514)
+            .call(call::WRITE)
+            .file(&format!("/tmp/9046db9e-fe25-11e8-b13f-0242ac110002/{index}.txt"))
+            .device("sda")
+            .stack(stack::THROTTLED)
+            .add();
+    }
+    script
+}
+
+#[test]
+fn document_001_files_that_live_for_minutes() {
+    // A whole request and a little more: every file was seen to come and go.
+    leads_to(&word_counter(180), &["temp-file-churn"], &["log-flood", "hung-io"]);
+}
+
+/// Ten seconds see 61 files written, none removed: the finding is the writer; that it writes many new files under
+/// /tmp, and how long to watch to see what becomes of them, must be said.
+#[test]
+fn document_001_ten_seconds_say_what_to_watch() {
+    let diagnosis = leads_to(
+        &word_counter(10),
+        &["temp-file-churn", "dirty-throttle"],
+        &["log-flood", "hung-io", "provider-cap"],
+    );
+    let said = format!("{:?} {:?}", diagnosis.findings, diagnosis.not_judged);
+    let names = said.contains("N.txt") || said.contains("/tmp/9046db9e");
+    assert!(names, "{}", told(&diagnosis));
+}
+
+/// Phantom reads: two requests of 8 sectors for each fault, 11,000 a second, 43 MB/s, of column files that are only
+/// written; 10 to 70 MB/s of writes; most of memory is the program's own.
+#[test]
+fn document_002_two_pages_for_each_fault() {
+    let mut script = Script::new(4);
+    script.device("nvme0n1", &[("queue/rotational", "0"), ("queue/read_ahead_kb", "128")]);
+    script.mount("/", "ext4", "/dev/nvme0n1p7");
+    grows(&mut script, Metric::RefaultsFile, "", 42e6);
+    let mut at = [0_u64; 4];
+    for index in 0..22_000_u64 {
+        let slot = (index % 4) as usize;
+        let ns = about(640 * US, 0.3, index);
+        let column = (chance(index) * 300.0) as u64;
+        let file =
+            format!("/home/ubuntu/.questdb/db/table_name/2022-10-04/symbol_col{column}.d.1092");
+        let base = 10_000_000 + column * 40_000 + (chance(index + 5) * 2_000.0) as u64 * 8;
+        let ids = [24, 0].map(|offset| {
+            script
+                .read("nvme0n1", 4 * KIB)
+                .sector(base + offset)
+                .at(at[slot] as i64)
+                .origin(if offset == 0 { Origin::PageFault } else { Origin::Readahead })
+                .rwbs("RA")
+                .by(425548, "questdb-ilpwrit")
+                .direct(0, 3 * US, 60 * US)
+                .file(&file)
+                .add()
+        });
+        script
+            .sleep((425500, "questdb-ilpwrit"), at[slot], ns.min(70 * US))
+            .thread(425548 + slot as u32)
+            .file(&file)
+            .stack(stack::FAULT)
+            .requests(&ids)
+            .add();
+        at[slot] += ns;
+    }
+    Flow {
+        who: (425500, "questdb-ilpwrit"),
+        device: "nvme0n1",
+        per_s: 320,
+        ns: 300 * US,
+        file: "/home/ubuntu/.questdb/db/table_name/2022-10-04/symbol_col9.d.1092",
+        to: 4 * S,
+        ..Flow::default()
+    }
+    .run(&mut script);
+    leads_to(
+        &script,
+        &["readahead-waste", "page-cache-thrash", "major-faults"],
+        &["bulk-scan", "hung-io"],
+    );
+}
+
+/// Sudden disk utilization: 139 metadata reads a second of 7.6 KiB, 6.2 ms, as the document's histogram has
+/// them, for lstat from Java.
+#[test]
+fn document_003_139_metadata_reads_a_second() {
+    let mut script = of_machine(true);
+    script.device("xvdj", &[("queue/rotational", "1")]);
+    script.device("xvda", &[]);
+    script.mount("/mnt", "xfs", "/dev/xvdj");
+    let histogram = [(0, 421), (1, 95), (2, 48), (4, 108), (8, 363), (16, 66), (32, 3), (64, 7)];
+    let times: Vec<u64> =
+        histogram.iter().flat_map(|(ms, count)| vec![(*ms).max(1) * MS; *count]).collect();
+    let kernel = [
+        "blk_peek_request",
+        "do_blkif_request",
+        "__blk_run_queue",
+        "queue_unplugged",
+        "blk_flush_plug_list",
+        "blk_finish_plug",
+        "_xfs_buf_ioapply",
+        "xfs_buf_iorequest",
+        "_xfs_buf_read",
+        "xfs_buf_read_map",
+        "xfs_trans_read_buf_map",
+        "xfs_imap_to_bp",
+        "xfs_iread",
+        "xfs_iget",
+        "xfs_lookup",
+        "xfs_vn_lookup",
+        "lookup_real",
+        "__lookup_hash",
+        "lookup_slow",
+        "path_lookupat",
+        "filename_lookup",
+        "user_path_at_empty",
+        "vfs_fstatat",
+        "SYSC_newlstat",
+    ];
+    let user = ["__lxstat64", "Lsun/nio/fs/UnixNativeDispatcher;.lstat0"];
+    let mut at = 0_u64;
+    for index in 0..1390_u64 {
+        let picked = times[(chance(index) * times.len() as f64) as usize];
+        let ns = about(picked, 0.3, index);
+        if at + ns > 10 * S {
+            break;
+        }
+        let id = script
+            .read("xvdj", 8 * KIB - 8 * (index % 12) * 64)
+            .sector(somewhere(index))
+            .at(at as i64)
+            .origin(Origin::Metadata)
+            .rwbs("RM")
+            .by(30603, "java")
+            .call(call::LSTAT)
+            .direct(0, 0, ns)
+            .stacks(&kernel, &user, 1)
+            .add();
+        let sleep = script.sleep((30603, "java"), at, ns).call(call::LSTAT);
+        sleep.stack(&kernel[6..]).user_stack(&user).requests(&[id]).add();
+        at += ns + about(880 * US, 0.5, index);
+    }
+    Serial { who: (6587, "cat"), device: "xvda", ns: 10_200 * US, to: S, ..Serial::default() }
+        .run(&mut script);
+    let diagnosis = leads_to(&script, &["metadata-scan"], &["device-slow-tail", "provider-cap"]);
+    let first = &diagnosis.findings[0];
+    assert_eq!(first.subject.process.as_deref(), Some("java"));
+    assert!(first.sentence.contains("lstat0"), "{first:?}");
+    assert!(first.severity > Severity::Info);
+}
+
+/// The suspicious drive: 2,744 requests in 30 s, mean 10.9 ms, one of 1.15 s; its sibling: 8 ms, 0.16 s at most.
+/// As blktrace imports it (no waits), and as a watch sees it.
+fn suspicious_drive(imported: bool) -> Script {
+    let mut script = Script::new(30);
+    if imported {
+        script.environment.source = "blktrace".to_owned();
+        script.environment.tables.clear();
+    }
+    for name in ["sdf", "sdb"] {
+        let disk = script.device(name, &[("queue/rotational", "1")]);
+        disk.model = Some("ST3000DM001".to_owned());
+        disk.transport = Some("sata".to_owned());
+    }
+    for (name, count, mean) in [("sdf", 2744_u64, 10_400 * US), ("sdb", 3740, 7_960 * US)] {
+        let mut at = 0;
+        for index in 0..count {
+            let mut ns = about(mean, 0.9, index + count);
+            if index == count / 2 {
+                ns = if name == "sdf" { 1_152_828 * US } else { 160 * MS };
+            }
+            if at + ns > 30 * S {
+                break;
+            }
+            let is_read = name == "sdb" || index % 9 < 4;
+            let operation = if is_read { Operation::Read } else { Operation::Write };
+            let origin = if is_read { Origin::Read } else { Origin::Write };
+            let id = script
+                .request(name, operation)
+                .bytes(16 * KIB)
+                .sector(somewhere(index))
+                .at(at as i64)
+                .origin(origin)
+                .by(2039, "fio")
+                .direct(0, 4 * US, ns)
+                .add();
+            if !imported {
+                let number = if is_read { call::PREAD } else { call::PWRITE };
+                let sleep = script.sleep((2039, "fio"), at, ns).call(number);
+                sleep.stack(stack::DIRECT).requests(&[id]).add();
+            }
+            at += ns + 20 * US;
+        }
+    }
+    script
+}
+
+#[test]
+fn document_004_one_request_of_a_second() {
+    for imported in [true, false] {
+        leads_to(&suspicious_drive(imported), &["device-slow-tail"], &["provider-cap", "hung-io"]);
+    }
+}

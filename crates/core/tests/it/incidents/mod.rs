@@ -1,0 +1,190 @@
+//! Published incidents as scripted sources: mailing lists, issue trackers and field reports whose
+//! root cause is known. Each holds the figures that were published, and what a watch of such a
+//! machine would record beside them; what it leads to is on `docs/incidents.md`.
+//!
+//! A script is made from what was published, not from what a rule asks for: where a figure that a
+//! source must have is not published, its comment says "chosen".
+//!
+//! What does not belong here: labs, which are real (crate `iowhy-labs`).
+
+mod clouds;
+mod containers;
+mod databases;
+mod devices;
+mod documents;
+mod file_systems;
+mod load;
+mod memory;
+mod page;
+mod programs;
+
+use iowhy_core::diagnosis::finding::Layer;
+use iowhy_core::diagnosis::{Diagnosis, Finding, Severity, diagnose};
+use iowhy_core::script::Script;
+
+/// One incident.
+pub struct Incident {
+    /// What it is called.
+    pub name: &'static str,
+    /// Where it is published.
+    pub source: &'static str,
+    /// What it was, in one sentence.
+    pub root_cause: &'static str,
+    /// The watch.
+    pub script: fn() -> Script,
+    /// What may stand first.
+    pub expected: &'static [&'static str],
+    /// Whether the data of the incident holds no more than the bottleneck, so that `expected` is one
+    /// and the root cause is beyond it.
+    pub only_bottleneck: bool,
+    /// Causes that must not be worth a warning, and words that no advice may hold.
+    pub must_not: &'static [&'static str],
+}
+
+/// What no advice may hold, whatever the incident: it risks data, or takes a path or a disk away.
+const HARMFUL: &[&str] = &[
+    "fast_commit",
+    "nobarrier",
+    "barrier=0",
+    "data=writeback",
+    "multipathd del",
+    "unsafe-no-fsync",
+    "full_page_writes",
+    "fsync=off",
+    "fsync = off",
+    "eatmydata",
+];
+
+/// Incidents that are not answered yet, and why.
+const UNANSWERED: &[(&str, &str)] = &[];
+
+/// How many are answered at least.
+const ANSWERED: usize = 0;
+
+fn all() -> impl Iterator<Item = &'static Incident> {
+    let files = [
+        databases::ALL,
+        clouds::ALL,
+        containers::ALL,
+        memory::ALL,
+        file_systems::ALL,
+        devices::ALL,
+        programs::ALL,
+    ];
+    files.into_iter().flatten()
+}
+
+/// How an incident is answered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    Right,
+    Bottleneck,
+    Missed,
+}
+
+/// The finding that stands first, of those that are worth a warning.
+fn first(diagnosis: &Diagnosis) -> Option<&Finding> {
+    diagnosis.findings.iter().find(|it| it.severity > Severity::Info)
+}
+
+fn outcome(incident: &Incident, diagnosis: &Diagnosis) -> Outcome {
+    let Some(first) = first(diagnosis) else { return Outcome::Missed };
+    let is_expected = incident.expected.contains(&first.cause);
+    match (is_expected && !incident.only_bottleneck, first.layer) {
+        (true, _) => Outcome::Right,
+        (false, Layer::Bottleneck) => Outcome::Bottleneck,
+        (false, Layer::Cause) if is_expected => Outcome::Bottleneck,
+        (false, Layer::Cause) => Outcome::Missed,
+    }
+}
+
+fn judged() -> Vec<(&'static Incident, Diagnosis, Outcome)> {
+    let judge = |incident: &'static Incident| {
+        let diagnosis = diagnose(&(incident.script)().summary());
+        let outcome = outcome(incident, &diagnosis);
+        (incident, diagnosis, outcome)
+    };
+    all().map(judge).collect()
+}
+
+/// What the findings say that they must not.
+fn harm(must_not: &[&'static str], diagnosis: &Diagnosis) -> Vec<String> {
+    let mut found = Vec::new();
+    for finding in &diagnosis.findings {
+        let advice = [&finding.fix, &finding.check];
+        for word in HARMFUL.iter().chain(must_not) {
+            if advice.iter().any(|text| text.contains(word)) {
+                found.push(format!("{}: its advice says {word:?}", finding.cause));
+            }
+            if finding.cause == *word && finding.severity > Severity::Info {
+                found.push(format!("{word}: {}", finding.sentence));
+            }
+        }
+    }
+    found
+}
+
+fn told(diagnosis: &Diagnosis) -> String {
+    let line = |it: &Finding| {
+        let severity = it.severity.word();
+        format!("    {severity} {} ({}): {}\n", it.cause, it.confidence.word(), it.sentence)
+    };
+    diagnosis.findings.iter().map(line).collect()
+}
+
+#[test]
+fn incidents_lead_to_their_causes() {
+    let judged = judged();
+    let mut wrong = Vec::new();
+    for (incident, diagnosis, outcome) in &judged {
+        let reason = UNANSWERED.iter().find(|(name, _)| *name == incident.name);
+        let is_said = first(diagnosis).is_some_and(|it| incident.expected.contains(&it.cause));
+        let problem = match (reason, outcome) {
+            (Some(_), Outcome::Right) => "is answered: take it off the list of those that are not",
+            (Some(_), _) => continue,
+            (None, Outcome::Right) => continue,
+            (None, _) if incident.only_bottleneck && is_said => continue,
+            (None, _) => "is not answered as it should be",
+        };
+        wrong.push(format!(
+            "{} {problem}\n    expected {:?}\n{}",
+            incident.name,
+            incident.expected,
+            told(diagnosis)
+        ));
+    }
+    let right = judged.iter().filter(|(.., outcome)| *outcome == Outcome::Right).count();
+    eprintln!("{right} of {} incidents are answered", judged.len());
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(right >= ANSWERED, "{right} of {}", judged.len());
+}
+
+#[test]
+fn no_incident_gets_harmful_advice() {
+    let harms: Vec<String> = judged()
+        .iter()
+        .flat_map(|(incident, diagnosis, _)| {
+            let found = harm(incident.must_not, diagnosis);
+            found.into_iter().map(|it| format!("{}: {it}", incident.name)).collect::<Vec<_>>()
+        })
+        .collect();
+    assert!(harms.is_empty(), "{}", harms.join("\n"));
+}
+
+#[test]
+fn the_list_of_incidents_is_sound() {
+    let names: Vec<&str> = all().map(|it| it.name).collect();
+    let mut unique = names.clone();
+    unique.sort_unstable();
+    unique.dedup();
+    assert_eq!(unique.len(), names.len(), "a name twice");
+    assert!(names.len() >= 30, "{}", names.len());
+    for (name, reason) in UNANSWERED {
+        assert!(names.contains(name) && !reason.is_empty(), "{name}");
+    }
+    for incident in all() {
+        assert!(incident.root_cause.ends_with('.'), "{}", incident.name);
+        assert!(!incident.expected.is_empty(), "{}", incident.name);
+        assert!(!incident.source.contains(' '), "{}", incident.source);
+    }
+}

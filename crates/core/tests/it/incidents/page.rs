@@ -1,0 +1,73 @@
+//! `docs/incidents.md`: the table of incidents, and what iowhy says of each.
+
+use super::{Outcome, UNANSWERED, first, judged};
+use std::fs;
+use std::path::Path;
+
+const START: &str = "<!-- incidents: generated, run the test of this page with IOWHY_BLESS=1 -->";
+const END: &str = "<!-- incidents: end -->";
+
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('\n', " ")
+}
+
+fn link(source: &str) -> String {
+    let short = source.trim_start_matches("https://").trim_start_matches("http://");
+    let short = short.strip_prefix("github.com/").unwrap_or(short);
+    let short = short.replace("/issues/", "#").replace("/pull/", "#");
+    let short: String = match short.char_indices().nth(48) {
+        Some((end, _)) => format!("{}…", &short[..end]),
+        None => short,
+    };
+    format!("[{short}]({source})")
+}
+
+fn table() -> String {
+    let judged = judged();
+    let count = |wanted| judged.iter().filter(|(.., outcome)| *outcome == wanted).count();
+    let mut text = format!(
+        "{} incidents: {} right, {} bottleneck only, {} missed.\n\n\
+         | incident | root cause | what iowhy says first | |\n|---|---|---|---|\n",
+        judged.len(),
+        count(Outcome::Right),
+        count(Outcome::Bottleneck),
+        count(Outcome::Missed),
+    );
+    for (incident, diagnosis, outcome) in &judged {
+        let said = first(diagnosis).map_or("nothing that is worth a warning".to_owned(), |it| {
+            format!("`{}`: {}", it.cause, cell(&it.sentence))
+        });
+        let word = match outcome {
+            Outcome::Right => "right",
+            Outcome::Bottleneck => "bottleneck only",
+            Outcome::Missed => "missed",
+        };
+        text += &format!(
+            "| {}: {} | {} | {said} | {word} |\n",
+            cell(incident.name),
+            link(incident.source),
+            cell(incident.root_cause),
+        );
+    }
+    if !UNANSWERED.is_empty() {
+        text += "\nNot answered, and why:\n\n";
+    }
+    for (name, reason) in UNANSWERED {
+        text += &format!("- {name}: {reason}\n");
+    }
+    text
+}
+
+#[test]
+fn the_page_of_incidents_is_current() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/incidents.md");
+    let page = fs::read_to_string(&path).unwrap();
+    let (before, rest) = page.split_once(START).unwrap();
+    let (_, after) = rest.split_once(END).unwrap();
+    let wanted = format!("{before}{START}\n\n{}\n{END}{after}", table());
+    if std::env::var_os("IOWHY_BLESS").is_some() {
+        fs::write(&path, &wanted).unwrap();
+        return;
+    }
+    assert!(page == wanted, "docs/incidents.md is old: run this test with IOWHY_BLESS=1");
+}
