@@ -8,21 +8,58 @@ use facts::Stacked;
 
 /// Where a request is submitted, in the submitter's own context.
 const SUBMITTING: &[&str] = &[
-    "io_submit_one", "__io_submit_one*", "aio_write*", "aio_read*", "aio_fsync*",
-    "io_submit_sqes", "io_submit_sqe", "io_issue_sqe", "__io_issue_sqe", "io_queue_sqe*",
+    "io_submit_one",
+    "__io_submit_one*",
+    "aio_write*",
+    "aio_read*",
+    "aio_fsync*",
+    "io_submit_sqes",
+    "io_submit_sqe",
+    "io_issue_sqe",
+    "__io_issue_sqe",
+    "io_queue_sqe*",
 ];
 /// Where io_uring's own workers do what may block: for that they are there.
-const WORKERS: &[&str] = &["io_wq_worker", "io_worker_handle_work", "io_wq_submit_work", "io_sq_thread"];
+const WORKERS: &[&str] =
+    &["io_wq_worker", "io_worker_handle_work", "io_wq_submit_work", "io_sq_thread"];
 /// Waits of the block layer and of limits have causes of their own.
 const ELSEWHERE: &[WaitClass] = &[
-    WaitClass::Tag, WaitClass::Queue, WaitClass::Wbt, WaitClass::Iocost, WaitClass::CgroupThrottle,
+    WaitClass::Tag,
+    WaitClass::Queue,
+    WaitClass::Wbt,
+    WaitClass::Iocost,
+    WaitClass::CgroupThrottle,
     WaitClass::DirtyThrottle,
 ];
 /// What blocks, and the functions that say so.
 const WHY: &[(&str, &[&str])] = &[
-    ("room in the journal or log", &["xfs_log_*", "xlog_*", "start_this_handle", "jbd2_*", "xfs_trans_alloc*", "xfs_trans_reserve"]),
-    ("allocating blocks", &["ext4_map_blocks*", "ext4_mb_*", "xfs_bmapi_*", "xfs_alloc_*", "xfs_iomap_write_*", "btrfs_reserve_*", "ext4_iomap_begin*"]),
-    ("the inode's lock", &["inode_lock*", "xfs_ilock*", "rwsem_down_*", "ext4_dio_write_iter", "inode_dio_wait"]),
+    (
+        "room in the journal or log",
+        &[
+            "xfs_log_*",
+            "xlog_*",
+            "start_this_handle",
+            "jbd2_*",
+            "xfs_trans_alloc*",
+            "xfs_trans_reserve",
+        ],
+    ),
+    (
+        "allocating blocks",
+        &[
+            "ext4_map_blocks*",
+            "ext4_mb_*",
+            "xfs_bmapi_*",
+            "xfs_alloc_*",
+            "xfs_iomap_write_*",
+            "btrfs_reserve_*",
+            "ext4_iomap_begin*",
+        ],
+    ),
+    (
+        "the inode's lock",
+        &["inode_lock*", "xfs_ilock*", "rwsem_down_*", "ext4_dio_write_iter", "inode_dio_wait"],
+    ),
     ("pages of the page cache", &["filemap_*", "folio_wait_*", "page_cache_*"]),
 ];
 
@@ -47,7 +84,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let subject = stacked.subject();
     let why = WHY.iter().max_by_key(|(_, functions)| stacked.time_in(functions));
     let why = why.filter(|(_, functions)| stacked.time_in(functions) > 0);
-    let call = stacked.stacks.first().and_then(|it| facts.call_name(it.syscall)).unwrap_or("io_submit");
+    let call =
+        stacked.stacks.first().and_then(|it| facts.call_name(it.syscall)).unwrap_or("io_submit");
     let sentence = format!(
         "{} is blocked where it submits asynchronous I/O ({call}): it waits for {}",
         words::who(&subject),
@@ -60,7 +98,10 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("how often", stacked.waits as f64 / facts.seconds(), "1/s", "iowhy waits")
         .shown("longest", stacked.longest_ns as f64, "ns", "iowhy waits")
         .fix(fix_of(&stacked))
-        .check("with the file written once from end to end beforehand the submits return at once; if they still block, look at `iowhy waits --by stack`")
+        .check(
+            "with the file written once from end to end beforehand the submits return at \
+             once; if they still block, look at `iowhy waits --by stack`",
+        )
         .into())
 }
 
@@ -103,7 +144,14 @@ mod tests {
 
     #[test]
     fn what_blocks_is_named() {
-        let stack = ["down", "xfs_buf_lock", "xfs_alloc_read_agf", "xfs_bmapi_write", "aio_write", "io_submit_one"];
+        let stack = [
+            "down",
+            "xfs_buf_lock",
+            "xfs_alloc_read_agf",
+            "xfs_bmapi_write",
+            "aio_write",
+            "io_submit_one",
+        ];
         let found = found(WaitClass::FsLock, &stack, IO_SUBMIT).unwrap();
         assert_eq!((found.severity, found.confidence), (Severity::Critical, Confidence::Certain));
         for said in ["scylla (7)", "io_submit", "allocating blocks"] {

@@ -22,13 +22,25 @@ const KINDS: &[Work] = &[
     },
     Work {
         what: "deletes snapshots or subvolumes",
-        functions: &["btrfs_drop_snapshot", "btrfs_clean_one_deleted_snapshot", "walk_down_tree", "walk_up_proc"],
+        functions: &[
+            "btrfs_drop_snapshot",
+            "btrfs_clean_one_deleted_snapshot",
+            "walk_down_tree",
+            "walk_up_proc",
+        ],
         fix: "delete fewer snapshots at a time and when nobody waits (snapper, timeshift: a smaller number \
               kept, at another hour); `btrfs subvolume sync MOUNTPOINT` waits for the end",
     },
     Work {
         what: "moves extents (balance, or a device that is removed or resized)",
-        functions: &["relocate_block_group", "btrfs_relocate_*", "relocate_*", "merge_reloc_root*", "prepare_to_relocate", "btrfs_balance"],
+        functions: &[
+            "relocate_block_group",
+            "btrfs_relocate_*",
+            "relocate_*",
+            "merge_reloc_root*",
+            "prepare_to_relocate",
+            "btrfs_balance",
+        ],
         fix: "pause it: `btrfs balance pause MOUNTPOINT`, and resume it at night; only what is needed: \
               `-dusage=20`, not a full balance",
     },
@@ -56,7 +68,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_stacks()?;
     let by_kind = KINDS.iter().filter_map(|kind| Some((kind, facts.work(kind.functions, &[])?)));
     let most = by_kind.max_by(|a, b| a.1.share.total_cmp(&b.1.share));
-    let waited = facts.stacked_where(|it| KINDS.iter().any(|kind| facts::has_function(&it.functions, kind.functions)));
+    let waited = facts.stacked_where(|it| {
+        KINDS.iter().any(|kind| facts::has_function(&it.functions, kind.functions))
+    });
     let Some((kind, work)) = most.filter(|(_, work)| work.share >= SHARE) else {
         return Ok(Verdict::Clear);
     };
@@ -71,11 +85,20 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .beside(&work, &victims, sentence)
         .about(Subject { device: Some(name.clone()), ..victims.subject() })
         .sure(Confidence::Certain)
-        .shown("its share of the device's time", work.share * 100.0, "%", format!("iowhy stacks -d {name}"))
+        .shown(
+            "its share of the device's time",
+            work.share * 100.0,
+            "%",
+            format!("iowhy stacks -d {name}"),
+        )
         .shown("others waited for the device", victims.time_ns as f64, "ns", "iowhy waits")
         .shown("waits inside of it", waited.time_ns as f64, "ns", "iowhy waits --by stack")
         .fix(kind.fix)
-        .check("`btrfs balance status`, `btrfs scrub status`, `btrfs qgroup show` and `btrfs subvolume list -d MOUNTPOINT` (deleted, not yet cleaned): if none is there, it was not this")
+        .check(
+            "`btrfs balance status`, `btrfs scrub status`, `btrfs qgroup show` and `btrfs \
+             subvolume list -d MOUNTPOINT` (deleted, not yet cleaned): if none is there, it \
+             was not this",
+        )
         .into())
 }
 
@@ -91,10 +114,12 @@ mod tests {
     fn found(frames: &[&str], d2c: u64) -> Option<Finding> {
         let mut script = Script::new(10);
         for index in 0..500_u64 {
-            let read = script.read("sda", 16_384).at((index * 20 * MS) as i64).sector(index * 79_190);
+            let read =
+                script.read("sda", 16_384).at((index * 20 * MS) as i64).sector(index * 79_190);
             let read = read.by(300, "btrfs-cleaner").origin(Origin::Metadata);
             read.stacks(frames, &[], 1).direct(0, 0, d2c).add();
-            let write = script.write("sda", 16_384).at((index * 20 * MS) as i64).sector(index * 160);
+            let write =
+                script.write("sda", 16_384).at((index * 20 * MS) as i64).sector(index * 160);
             write.by(9, "mysqld").stacks(&["iomap_dio_rw"], &[], 1).direct(0, 0, 5 * MS).add();
         }
         script.wait((9, "mysqld"), WaitClass::JournalCommit, 9000 * MS, 0, 0);
@@ -105,16 +130,32 @@ mod tests {
 
     #[test]
     fn the_kind_of_work_is_named() {
-        let delete = found(&["read_extent_buffer_pages", "walk_down_tree", "btrfs_drop_snapshot", "cleaner_kthread"], 15 * MS).unwrap();
+        let delete = found(
+            &[
+                "read_extent_buffer_pages",
+                "walk_down_tree",
+                "btrfs_drop_snapshot",
+                "cleaner_kthread",
+            ],
+            15 * MS,
+        )
+        .unwrap();
         assert!(delete.sentence.contains("deletes snapshots"), "{}", delete.sentence);
         assert_eq!((delete.severity, delete.confidence), (Severity::Critical, Confidence::Certain));
-        let quota = found(&["find_parent_nodes", "btrfs_find_all_roots", "btrfs_qgroup_account_extents"], 15 * MS).unwrap();
+        let quota = found(
+            &["find_parent_nodes", "btrfs_find_all_roots", "btrfs_qgroup_account_extents"],
+            15 * MS,
+        )
+        .unwrap();
         assert!(quota.sentence.contains("quota groups") && quota.fix.contains("quota disable"));
     }
 
     #[test]
     fn a_plain_commit_or_a_little_of_it_is_no_maintenance() {
-        assert_eq!(found(&["btree_write_cache_pages", "btrfs_write_and_wait_transaction"], 15 * MS), None);
+        assert_eq!(
+            found(&["btree_write_cache_pages", "btrfs_write_and_wait_transaction"], 15 * MS),
+            None
+        );
         assert_eq!(found(&["walk_down_tree", "btrfs_drop_snapshot"], MS / 2), None);
     }
 }

@@ -87,9 +87,13 @@ mod tests {
 
     #[test]
     fn the_lower_file_and_the_program_are_named() {
-        let found = found(&["filemap_get_pages", "ovl_copy_up_file", "ovl_copy_up_one", "ovl_setattr"]).unwrap();
+        let found =
+            found(&["filemap_get_pages", "ovl_copy_up_file", "ovl_copy_up_one", "ovl_setattr"])
+                .unwrap();
         assert_eq!((found.severity, found.confidence), (Severity::Critical, Confidence::Certain));
-        assert!(found.sentence.contains("touch (7)") && found.sentence.contains("/layers/1/big.db"));
+        assert!(
+            found.sentence.contains("touch (7)") && found.sentence.contains("/layers/1/big.db")
+        );
     }
 
     #[test]

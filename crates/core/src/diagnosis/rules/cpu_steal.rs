@@ -62,7 +62,11 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .sure(if compared.is_some() { Confidence::Likely } else { Confidence::Possible })
         .shown("stolen CPU time", share * 100.0, "%", "vmstat 1")
         .shown("stolen of each second, on all CPUs together", share * cpus, "CPUs", "vmstat 1")
-        .fix("a larger or dedicated instance (burstable ones, AWS T and the like, steal once their CPU credit is used up: look at its graph), fewer guests on the host, or less CPU work at a time")
+        .fix(
+            "a larger or dedicated instance (burstable ones, AWS T and the like, steal once \
+             their CPU credit is used up: look at its graph), fewer guests on the host, or \
+             less CPU work at a time",
+        )
         .check("`vmstat 1`: where st is 0 while requests are as slow, something else slows them");
     Ok(finding.into())
 }
@@ -110,7 +114,8 @@ fn compare(facts: &Facts<'_>, steal: &Series) -> Option<Compared> {
         extra += (slow - fast).max(0.0) * during.0 as f64;
         all += (during.1 + calm.1) as f64;
     }
-    (times.is_finite() && times >= SLOWER).then(|| Compared { times, extra_share: extra / all.max(1.0) })
+    (times.is_finite() && times >= SLOWER)
+        .then(|| Compared { times, extra_share: extra / all.max(1.0) })
 }
 
 #[cfg(test)]

@@ -33,7 +33,8 @@ rule!(
 fn judge(facts: &Facts<'_>) -> Judged {
     let lazy = |device: &&DeviceSummary| {
         let patterns = facts.patterns(&device.device);
-        is_remote(facts, device) && patterns.is_some_and(|it| is_slow_at_first(&it.touch) && !is_flat(it))
+        is_remote(facts, device)
+            && patterns.is_some_and(|it| is_slow_at_first(&it.touch) && !is_flat(it))
     };
     let Some(device) = facts.devices().iter().find(lazy) else { return Ok(Verdict::Clear) };
     let Some(patterns) = facts.patterns(&device.device) else { return Ok(Verdict::Clear) };
@@ -67,8 +68,17 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("mean first read of a place", first, "ns", format!("iowhy stages -d {name}"))
         .shown(format!("mean of {than}"), known, "ns", format!("iowhy stages -d {name}"))
         .shown("first reads", touch.first_reads as f64, "requests", format!("iowhy -d {name}"))
-        .fix(format!("read the volume once before it is needed (`dd if=/dev/{name} of=/dev/null bs=1M`, several parts at once; it only reads), or order it filled: EBS fast snapshot restore or a volume initialization rate; images: copy them instead of a backing file"))
-        .check("read the same part of a file twice with O_DIRECT (`dd iflag=direct`): if the second time is as slow, blocks are not fetched; was the volume made from a snapshot, or is there a cache behind it?")
+        .fix(format!(
+            "read the volume once before it is needed (`dd if=/dev/{name} of=/dev/null \
+             bs=1M`, several parts at once; it only reads), or order it filled: EBS fast \
+             snapshot restore or a volume initialization rate; images: copy them instead of \
+             a backing file"
+        ))
+        .check(
+            "read the same part of a file twice with O_DIRECT (`dd iflag=direct`): if the \
+             second time is as slow, blocks are not fetched; was the volume made from a \
+             snapshot, or is there a cache behind it?",
+        )
         .into())
 }
 

@@ -50,7 +50,12 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("how often", per_s, "1/s", "iowhy waits")
         .shown("longest", waited.longest_ns() as f64, "ns", "iowhy waits");
     if own > 0 {
-        finding = finding.shown("the server's own waits for storage", own as f64, "ns", "iowhy waits --by process");
+        finding = finding.shown(
+            "the server's own waits for storage",
+            own as f64,
+            "ns",
+            "iowhy waits --by process",
+        );
     }
     let fix = if is_host {
         "look at the host: its disk, and whether virtiofsd has CPUs and threads enough; keep what is \

@@ -33,7 +33,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
     };
     let name = &work.device.device;
     let row = facts.top_process(work.device, |row| is_runtime(&row.subject.process));
-    let Some(row) = row.filter(|row| row.usage.directions[crate::analysis::Direction::Write].bytes > 0) else {
+    let Some(row) =
+        row.filter(|row| row.usage.directions[crate::analysis::Direction::Write].bytes > 0)
+    else {
         return Ok(Verdict::Clear);
     };
     let victims = facts.victims(name, is_runtime);
@@ -49,11 +51,24 @@ fn judge(facts: &Facts<'_>) -> Judged {
     Ok(facts
         .beside(&work, &victims, sentence)
         .about(subject)
-        .shown("its share of the device's time", work.share * 100.0, "%", format!("iowhy -d {name}"))
-        .shown("written by it", written / facts.seconds(), "bytes/s", format!("iowhy proc -d {name}"))
+        .shown(
+            "its share of the device's time",
+            work.share * 100.0,
+            "%",
+            format!("iowhy -d {name}"),
+        )
+        .shown(
+            "written by it",
+            written / facts.seconds(),
+            "bytes/s",
+            format!("iowhy proc -d {name}"),
+        )
         .shown("others waited for the device", victims.time_ns as f64, "ns", "iowhy waits")
         .fix(advice)
-        .check("`crictl images` or `docker images` shows a new image at that time; when the pull has ended the waits end")
+        .check(
+            "`crictl images` or `docker images` shows a new image at that time; when the \
+             pull has ended the waits end",
+        )
         .into())
 }
 

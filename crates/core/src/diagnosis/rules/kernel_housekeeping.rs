@@ -69,24 +69,34 @@ rule!(
 
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_processes()?;
-    let found = KINDS.iter().filter_map(|kind| Some((kind, facts.work(kind.functions, kind.processes)?)));
+    let found =
+        KINDS.iter().filter_map(|kind| Some((kind, facts.work(kind.functions, kind.processes)?)));
     let most = found.max_by(|a, b| a.1.share.total_cmp(&b.1.share));
     let Some((kind, work)) = most.filter(|(_, work)| work.share >= SHARE) else {
         return Ok(Verdict::Clear);
     };
     let name = &work.device.device;
     let victims = facts.victims(name, |process| facts::has_name(process, kind.processes));
-    let row = facts.top_process(work.device, |row| facts::has_name(&row.subject.process, kind.processes));
+    let row =
+        facts.top_process(work.device, |row| facts::has_name(&row.subject.process, kind.processes));
     let sentence =
         format!("{} on {name}: {} of the device's time", kind.what, words::percent(work.share));
     Ok(facts
         .beside(&work, &victims, sentence)
         .about(facts::subject_of(name, row))
         .sure(if work.by_function { Confidence::Certain } else { Confidence::Likely })
-        .shown("its share of the device's time", work.share * 100.0, "%", format!("iowhy -d {name}"))
+        .shown(
+            "its share of the device's time",
+            work.share * 100.0,
+            "%",
+            format!("iowhy -d {name}"),
+        )
         .shown("others waited for the device", victims.time_ns as f64, "ns", "iowhy waits")
         .fix(kind.fix)
-        .check(format!("when it has ended or is paused, `iowhy -d {name}` shows the same programs without it: if they wait as long, it was not this"))
+        .check(format!(
+            "when it has ended or is paused, `iowhy -d {name}` shows the same programs \
+             without it: if they wait as long, it was not this"
+        ))
         .into())
 }
 
@@ -102,7 +112,8 @@ mod tests {
     fn found(process: &str, frames: &[&str], beside: bool) -> Option<Finding> {
         let mut script = Script::new(10);
         for index in 0..400_u64 {
-            let write = script.write("sda", 1 << 19).at((index * 20 * MS) as i64).sector(index * 8192);
+            let write =
+                script.write("sda", 1 << 19).at((index * 20 * MS) as i64).sector(index * 8192);
             write.by(50, process).stacks(frames, &[], 1).direct(0, 0, 15 * MS).add();
             let read = script.read("sda", 4096).at((index * 20 * MS) as i64).sector(index * 79_190);
             read.by(9, "mysqld").stacks(&["iomap_dio_rw"], &[], 1).direct(0, 0, 8 * MS).add();
@@ -112,15 +123,24 @@ mod tests {
             let device = script.names.intern("sda");
             script.batch.waits[0].device = Some(device);
         }
-        diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "kernel-housekeeping")
+        diagnose(&script.summary())
+            .findings
+            .into_iter()
+            .find(|it| it.cause == "kernel-housekeeping")
     }
 
     #[test]
     fn the_work_is_named_by_function_or_by_thread() {
-        let seen = found("ext4lazyinit", &["blkdev_issue_zeroout", "ext4_init_inode_table", "ext4_lazyinit_thread"], true);
+        let seen = found(
+            "ext4lazyinit",
+            &["blkdev_issue_zeroout", "ext4_init_inode_table", "ext4_lazyinit_thread"],
+            true,
+        );
         let seen = seen.unwrap();
         assert_eq!(seen.confidence, Confidence::Certain);
-        assert!(seen.severity >= Severity::Warning && seen.sentence.contains("lazy initialisation"));
+        assert!(
+            seen.severity >= Severity::Warning && seen.sentence.contains("lazy initialisation")
+        );
         let named = found("fstrim", &[], true).unwrap();
         assert_eq!(named.confidence, Confidence::Likely);
         assert!(named.sentence.contains("fstrim"), "{}", named.sentence);

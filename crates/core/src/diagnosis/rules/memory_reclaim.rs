@@ -22,7 +22,8 @@ const OF_CGROUP: &[&str] = &["try_to_free_mem_cgroup_pages", "try_charge*", "cha
 /// The soft limit, which makes whoever exceeds it sleep.
 const HIGH: &[&str] = &["mem_cgroup_handle_over_high", "__mem_cgroup_handle_over_high"];
 /// Room for a large page.
-const COMPACTION: &[&str] = &["try_to_compact_pages", "__alloc_pages_direct_compact", "compact_zone*"];
+const COMPACTION: &[&str] =
+    &["try_to_compact_pages", "__alloc_pages_direct_compact", "compact_zone*"];
 
 rule!(
     "memory-reclaim",
@@ -126,7 +127,10 @@ impl Kind {
     fn does(self) -> &'static str {
         match self {
             Kind::High => "is above memory.high of its cgroup, and sleeps for it",
-            Kind::Limit => "is at the memory limit of its cgroup, and frees pages itself before it gets new ones",
+            Kind::Limit => {
+                "is at the memory limit of its cgroup, and frees pages itself before it \
+                 gets new ones"
+            }
             Kind::Compaction => "waits while the kernel moves pages to make room for a large one",
             Kind::Machine => "waits while memory is freed: the machine has none left",
         }
@@ -170,13 +174,16 @@ mod tests {
 
     #[test]
     fn what_runs_out_is_named() {
-        let high = found(&["schedule_timeout_killable", "mem_cgroup_handle_over_high"], 5 * S).unwrap();
+        let high =
+            found(&["schedule_timeout_killable", "mem_cgroup_handle_over_high"], 5 * S).unwrap();
         assert!(high.sentence.contains("memory.high"), "{}", high.sentence);
         assert_eq!((high.severity, high.confidence), (Severity::Critical, Confidence::Certain));
         assert_eq!(high.subject.process.as_deref(), Some("java"));
-        let limit = ["reclaim_throttle", "shrink_node", "try_to_free_mem_cgroup_pages", "charge_memcg"];
+        let limit =
+            ["reclaim_throttle", "shrink_node", "try_to_free_mem_cgroup_pages", "charge_memcg"];
         assert!(found(&limit, 5 * S).unwrap().sentence.contains("memory limit of its cgroup"));
-        let compact = ["migrate_pages", "compact_zone", "try_to_compact_pages", "__alloc_pages_slowpath"];
+        let compact =
+            ["migrate_pages", "compact_zone", "try_to_compact_pages", "__alloc_pages_slowpath"];
         assert!(found(&compact, 5 * S).unwrap().sentence.contains("large one"));
         let machine = ["reclaim_throttle", "shrink_node", "try_to_free_pages"];
         assert!(found(&machine, 5 * S).unwrap().sentence.contains("the machine"));

@@ -4,9 +4,20 @@ use super::*;
 use crate::model::environment::Mount;
 
 /// Waits until space has been freed or found.
-const TICKETS: &[&str] = &["handle_reserve_ticket", "wait_reserve_ticket", "btrfs_reserve_metadata_bytes", "__reserve_bytes"];
+const TICKETS: &[&str] = &[
+    "handle_reserve_ticket",
+    "wait_reserve_ticket",
+    "btrfs_reserve_metadata_bytes",
+    "__reserve_bytes",
+];
 /// What ext4 and XFS do when a write finds no space at first.
-const RETRIES: &[&str] = &["ext4_should_retry_alloc", "ext4_mb_discard_preallocations*", "xfs_blockgc_free_*", "xfs_blockgc_flush_*", "xfs_flush_inodes"];
+const RETRIES: &[&str] = &[
+    "ext4_should_retry_alloc",
+    "ext4_mb_discard_preallocations*",
+    "xfs_blockgc_free_*",
+    "xfs_blockgc_flush_*",
+    "xfs_flush_inodes",
+];
 /// The free share from which on a file system counts as nearly full: ext4 reserves 5 % and btrfs's
 /// manual advises balance below 10 %.
 const FREE: f64 = 0.10;
@@ -40,7 +51,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
         return Ok(Verdict::Clear);
     }
     let place = mount.map_or_else(|| "its file system".to_owned(), |it| it.path.clone());
-    let left = free.map_or_else(String::new, |free| format!(", with {} free", words::percent(free)));
+    let left =
+        free.map_or_else(String::new, |free| format!(", with {} free", words::percent(free)));
     let sentence =
         format!("{} waits until {place} has found space to write{left}", words::who(&subject));
     let is_full = free.is_some_and(|free| free <= FREE);
@@ -61,7 +73,10 @@ fn judge(facts: &Facts<'_>) -> Judged {
     };
     Ok(finding
         .fix(fix)
-        .check("with a tenth free (btrfs: some gigabytes unallocated) the waits end; if they stay, it is the journal or the device")
+        .check(
+            "with a tenth free (btrfs: some gigabytes unallocated) the waits end; if they \
+             stay, it is the journal or the device",
+        )
         .into())
 }
 
@@ -103,20 +118,29 @@ mod tests {
         diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "space-nearly-full")
     }
 
-    const TICKET: &[&str] = &["handle_reserve_ticket", "__reserve_bytes", "btrfs_reserve_metadata_bytes"];
+    const TICKET: &[&str] =
+        &["handle_reserve_ticket", "__reserve_bytes", "btrfs_reserve_metadata_bytes"];
 
     #[test]
     fn a_ticket_is_a_wait_for_space() {
         let full = found(TICKET, Some(100)).unwrap();
         assert_eq!((full.severity, full.confidence), (Severity::Critical, Confidence::Certain));
-        assert!(full.sentence.contains("/srv") && full.sentence.contains("10 %"), "{}", full.sentence);
+        assert!(
+            full.sentence.contains("/srv") && full.sentence.contains("10 %"),
+            "{}",
+            full.sentence
+        );
         assert_eq!(found(TICKET, Some(101)).unwrap().confidence, Confidence::Likely);
         assert_eq!(found(TICKET, None).unwrap().confidence, Confidence::Likely);
     }
 
     #[test]
     fn with_space_a_retry_is_none() {
-        let retry = ["wait_transaction_locked", "jbd2_journal_force_commit_nested", "ext4_should_retry_alloc"];
+        let retry = [
+            "wait_transaction_locked",
+            "jbd2_journal_force_commit_nested",
+            "ext4_should_retry_alloc",
+        ];
         assert!(found(&retry, Some(20)).is_some());
         assert_eq!(found(&retry, Some(500)), None);
         assert_eq!(found(&["wait_current_trans", "start_transaction"], Some(20)), None);

@@ -8,9 +8,16 @@ const SHARE: f64 = 0.1;
 /// The kernel's copier, which snapshots and thin volumes use for this, and little else does.
 const COPYING: &[&str] = &["run_io_job", "dm_kcopyd_*", "kcopyd_*", "process_jobs"];
 /// A thin volume's own worker, which finds room for new blocks.
-const THIN: &[&str] = &["process_thin_deferred_*", "process_deferred_bios", "process_prepared_mapping*", "dm_thin_*", "dm_pool_*"];
+const THIN: &[&str] = &[
+    "process_thin_deferred_*",
+    "process_deferred_bios",
+    "process_prepared_mapping*",
+    "dm_thin_*",
+    "dm_pool_*",
+];
 /// A classic snapshot.
-const SNAPSHOT: &[&str] = &["__origin_write", "snapshot_map", "pending_complete", "start_copy", "remap_and_issue"];
+const SNAPSHOT: &[&str] =
+    &["__origin_write", "snapshot_map", "pending_complete", "start_copy", "remap_and_issue"];
 
 rule!(
     "thin-pool",
@@ -29,7 +36,11 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let Some(work) = copying else { return Ok(Verdict::Clear) };
     let below = &work.device.device;
     let Some(upper) = upper(facts, below) else { return Ok(Verdict::Clear) };
-    let on = |functions: &[&str]| [below.as_str(), upper.device.as_str()].iter().any(|it| !facts.paths_on(it, functions).is_empty());
+    let on = |functions: &[&str]| {
+        [below.as_str(), upper.device.as_str()]
+            .iter()
+            .any(|it| !facts.paths_on(it, functions).is_empty())
+    };
     let what = if on(SNAPSHOT) {
         "the snapshot of"
     } else if on(THIN) {
@@ -37,7 +48,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
     } else {
         "a snapshot or thin pool of"
     };
-    let is_above = |device: Option<&str>| device == Some(upper.device.as_str()) || device == Some(below.as_str());
+    let is_above = |device: Option<&str>| {
+        device == Some(upper.device.as_str()) || device == Some(below.as_str())
+    };
     let waited = facts.waits(|it| is_above(it.device.as_deref()));
     let sentence = format!(
         "{what} {} copies blocks before their first change: {} of the time of {below}",
@@ -49,17 +62,33 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .beside(&work, &waited, sentence)
         .about(facts::subject_of(&upper.device, row))
         .sure(Confidence::Certain)
-        .shown("the copies' share of the lower device's time", work.share * 100.0, "%", format!("iowhy stacks -d {below}"))
+        .shown(
+            "the copies' share of the lower device's time",
+            work.share * 100.0,
+            "%",
+            format!("iowhy stacks -d {below}"),
+        )
         .shown("waits for the volume", waited.time_ns as f64, "ns", "iowhy waits")
-        .fix("remove snapshots that nobody needs (`lvs -o +origin,snap_percent`: one that runs full is lost, so merge or remove it before); after a restore or a clone write the volume once when nobody waits; thin pools: larger chunks for large writes, and space (`lvs -o data_percent,metadata_percent`: a full pool fails writes)")
-        .check(format!("write the same blocks twice: if the second time on {} is as slow, it is not the copy", upper.device))
+        .fix(
+            "remove snapshots that nobody needs (`lvs -o +origin,snap_percent`: one that \
+             runs full is lost, so merge or remove it before); after a restore or a clone \
+             write the volume once when nobody waits; thin pools: larger chunks for large \
+             writes, and space (`lvs -o data_percent,metadata_percent`: a full pool fails \
+             writes)",
+        )
+        .check(format!(
+            "write the same blocks twice: if the second time on {} is as slow, it is not \
+             the copy",
+            upper.device
+        ))
         .into())
 }
 
 /// The device-mapper device that stands on this one, if it is one.
 fn upper<'a>(facts: &Facts<'a>, below: &str) -> Option<&'a DeviceSummary> {
     let stands_on = |device: &&DeviceSummary| {
-        device.device.starts_with("dm-") && device.below.iter().any(|it| crate::model::environment::is_part_of(below, it))
+        device.device.starts_with("dm-")
+            && device.below.iter().any(|it| crate::model::environment::is_part_of(below, it))
     };
     facts.busiest(|device| stands_on(&device))
 }
@@ -77,7 +106,11 @@ mod tests {
     fn found(frames: &[&str], upper: &str) -> Option<Finding> {
         let mut script = Script::new(10);
         let below = vec!["sda2".to_owned()];
-        script.environment.devices.push(Device { name: upper.to_owned(), below, ..Device::default() });
+        script.environment.devices.push(Device {
+            name: upper.to_owned(),
+            below,
+            ..Device::default()
+        });
         for index in 0..400_u64 {
             let at = (index * 20 * MS) as i64;
             let own = script.write(upper, 4096).at(at).sector(index * 4096);
@@ -93,7 +126,9 @@ mod tests {
 
     #[test]
     fn the_copier_is_the_evidence() {
-        let found = found(&["dispatch_io", "dm_io", "run_io_job", "process_jobs", "do_work"], "dm-3").unwrap();
+        let found =
+            found(&["dispatch_io", "dm_io", "run_io_job", "process_jobs", "do_work"], "dm-3")
+                .unwrap();
         assert_eq!(found.confidence, Confidence::Certain);
         assert_eq!(found.subject.device.as_deref(), Some("dm-3"));
         assert_eq!(found.subject.process.as_deref(), Some("mysqld"));

@@ -17,7 +17,8 @@ rule!(
     "a virtual disk with too few queues",
     "A virtio or NVMe disk has one or more queues, each with its lock and its interrupt on one CPU. With a \
      single queue many CPUs submit through one lock, and one CPU handles all completions.",
-    "Requests that hardly wait before the driver takes them, or a rate that one CPU handles easily.",
+    "Requests that hardly wait before the driver takes them, or a rate that one CPU \
+         handles easily.",
     needs: [Settings, Queueing],
 );
 
@@ -36,7 +37,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let Some(device) = facts.devices().iter().find(is_short) else { return Ok(Verdict::Clear) };
     let name = &device.device;
     let queues = facts.number(device, QUEUES).unwrap_or(1.0);
-    let (before, whole) = (facts::stage_sum(device, Interval::Q2d), facts::stage_sum(device, Interval::Q2c));
+    let (before, whole) =
+        (facts::stage_sum(device, Interval::Q2d), facts::stage_sum(device, Interval::Q2c));
     let sentence = format!(
         "{name} has {} for {} CPUs, and {} requests a second go through it",
         if queues > 1.0 { format!("{queues:.0} queues") } else { "one queue".to_owned() },
@@ -48,9 +50,21 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .about(facts::subject_of(name, facts.top_process(device, |_| true)))
         .sure(Confidence::Possible)
         .shown("queues", queues, "queues", format!("ls /sys/block/{name}/mq"))
-        .shown("before the driver takes a request", before as f64 / whole.max(1) as f64 * 100.0, "%", format!("iowhy stages -d {name}"))
-        .fix("more queues in the hypervisor (QEMU: num-queues=, libvirt: <driver queues=>; cloud instances: a larger type), one for each CPU")
-        .check("`grep virtio /proc/interrupts` and `mpstat -P ALL 1`: if the completions are spread over CPUs, or no CPU is busy with %soft or %sys, queues are not the limit")
+        .shown(
+            "before the driver takes a request",
+            before as f64 / whole.max(1) as f64 * 100.0,
+            "%",
+            format!("iowhy stages -d {name}"),
+        )
+        .fix(
+            "more queues in the hypervisor (QEMU: num-queues=, libvirt: <driver queues=>; \
+             cloud instances: a larger type), one for each CPU",
+        )
+        .check(
+            "`grep virtio /proc/interrupts` and `mpstat -P ALL 1`: if the completions are \
+             spread over CPUs, or no CPU is busy with %soft or %sys, queues are not the \
+             limit",
+        )
         .into())
 }
 
@@ -79,7 +93,13 @@ mod tests {
         });
         for index in 0..requests {
             let at = (index * 1_000_000_000 / requests) as i64;
-            script.read("vda", 4096).at(at).sector(index * 8).by(7, "db").direct(30_000, 20_000, 100_000).add();
+            script
+                .read("vda", 4096)
+                .at(at)
+                .sector(index * 8)
+                .by(7, "db")
+                .direct(30_000, 20_000, 100_000)
+                .add();
         }
         diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "virtqueue")
     }

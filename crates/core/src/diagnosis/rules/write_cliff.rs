@@ -50,7 +50,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let kind = kind_of(facts, device);
     let waited = facts.waits(|it| it.device.as_deref() == Some(name));
     let sentence = format!(
-        "writes to {name} take {} instead of {} since {} after the watch began, and stop again and again: {}",
+        "writes to {name} take {} instead of {} since {} after the watch began, and \
+             stop again and again: {}",
         words::time(cliff.after_ns),
         words::time(cliff.before_ns),
         words::time(cliff.since_ns),
@@ -61,19 +62,34 @@ fn judge(facts: &Facts<'_>) -> Judged {
         0 => Finding::of_device(facts, cliff.extra_ns.min(whole), whole, sentence),
         time => Finding::of_blocked(facts, cliff.extra_ns.min(time), sentence),
     };
-    let sure = if kind.is_known && cliff.reads.is_some() { Confidence::Likely } else { Confidence::Possible };
+    let sure = if kind.is_known && cliff.reads.is_some() {
+        Confidence::Likely
+    } else {
+        Confidence::Possible
+    };
     let mut finding = finding
         .about(facts::subject_of(name, facts.top_process(device, |_| true)))
         .sure(sure)
         .shown("mean write before", cliff.before_ns, "ns", format!("iowhy stat -d {name} 1"))
         .shown("mean write since", cliff.after_ns, "ns", format!("iowhy stat -d {name} 1"))
-        .shown("time in which hardly a write completed", cliff.paused * 100.0, "%", format!("iowhy stat -d {name} 1"));
+        .shown(
+            "time in which hardly a write completed",
+            cliff.paused * 100.0,
+            "%",
+            format!("iowhy stat -d {name} 1"),
+        );
     if let Some((before, after)) = cliff.reads {
         finding = finding
             .shown("mean read before", before, "ns", format!("iowhy stat -d {name} 1"))
             .shown("mean read since", after, "ns", format!("iowhy stat -d {name} 1"));
     }
-    Ok(finding.fix(kind.fix).check("let it be idle for some minutes: if writes are as fast as at first, and slow again after as many bytes, it is this; a limit of the provider does not care for bytes").into())
+    Ok(finding
+        .fix(kind.fix)
+        .check(
+            "let it be idle for some minutes: if writes are as fast as at first, and slow again \
+         after as many bytes, it is this; a limit of the provider does not care for bytes",
+        )
+        .into())
 }
 
 /// What kind of device it is, as far as it says.
@@ -90,7 +106,8 @@ const SHINGLED: Kind = Kind {
           resilvering: a disk without shingles (CMR)",
     is_known: true,
 };
-const ROTATING: Kind = Kind { what: "as of a shingled disk that rewrites its zones", is_known: false, ..SHINGLED };
+const ROTATING: Kind =
+    Kind { what: "as of a shingled disk that rewrites its zones", is_known: false, ..SHINGLED };
 const FLASH: Kind = Kind {
     what: "its fast or free blocks are used up",
     fix: "let it know what is free (`fstrim -v MOUNTPOINT`, and fstrim.timer; it only tells the drive about \
@@ -155,14 +172,16 @@ fn cliff(timeline: &Timeline) -> Option<Cliff> {
     let bins = &timeline.bins;
     let first = bins.iter().position(|bin| bin.requests > bin.reads)?;
     let places = first + BINS..(bins.len() + 1).saturating_sub(BINS);
-    let ratio = |at: usize| Side::of(&bins[at..]).write() / Side::of(&bins[first..at]).write().max(1.0);
+    let ratio =
+        |at: usize| Side::of(&bins[at..]).write() / Side::of(&bins[first..at]).write().max(1.0);
     // Of places that part it as well, the first: where nothing completes nothing tells.
     let at = places.rev().max_by(|a, b| ratio(*a).total_cmp(&ratio(*b)))?;
     let (before, after) = (Side::of(&bins[first..at]), Side::of(&bins[at..]));
     let rate = before.writes as f64 / (at - first) as f64;
     let is_pause = |bin: &&Bin| ((bin.requests - bin.reads) as f64) < PAUSE * rate;
     let paused = bins[at..].iter().filter(is_pause).count() as f64 / (bins.len() - at) as f64;
-    let reads = (before.reads >= READS && after.reads >= READS).then(|| (before.read(), after.read()));
+    let reads =
+        (before.reads >= READS && after.reads >= READS).then(|| (before.read(), after.read()));
     let fine = reads.is_none_or(|(before, after)| after <= READS_FINE * before);
     let slow = after.write() >= SLOWER * before.write();
     // Bursts of writeback are slow one by one, too, and move more than what was before.
@@ -198,7 +217,9 @@ mod tests {
         let settings = [("queue/zoned", zoned), ("queue/rotational", "1")];
         script.environment.devices.push(Device {
             name: "sda".to_owned(),
-            settings_start: settings.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+            settings_start: settings
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .into(),
             ..Device::default()
         });
         let mut at = 0;
@@ -222,7 +243,10 @@ mod tests {
         let known = found("host-aware", 1800 * MS, true, 5 * MS).unwrap();
         assert_eq!(known.confidence, Confidence::Likely);
         assert!(known.sentence.contains("shingled"), "{}", known.sentence);
-        assert_eq!(found("none", 1800 * MS, true, 5 * MS).unwrap().confidence, Confidence::Possible);
+        assert_eq!(
+            found("none", 1800 * MS, true, 5 * MS).unwrap().confidence,
+            Confidence::Possible
+        );
     }
 
     #[test]

@@ -5,11 +5,24 @@ use super::*;
 use facts::Stacked;
 
 /// Memory reclaim that writes inodes, or waits for those that the log holds.
-const INODES: &[&str] = &["xfs_reclaim_inode*", "xfs_iunpin*", "__xfs_iunpin_wait", "xfs_iflush*", "xfs_fs_free_cached_objects"];
+const INODES: &[&str] = &[
+    "xfs_reclaim_inode*",
+    "xfs_iunpin*",
+    "__xfs_iunpin_wait",
+    "xfs_iflush*",
+    "xfs_fs_free_cached_objects",
+];
 /// The list of what the log still holds, which must be written before inodes are free.
 const AIL: &[&str] = &["xfs_ail_push*", "xfsaild*", "xfs_inode_item_push"];
 /// Headers of free space and of inodes, of which each allocation group has one.
-const GROUPS: &[&str] = &["xfs_alloc_read_agf", "xfs_read_agf", "xfs_alloc_fix_freelist", "xfs_ialloc_read_agi", "xfs_read_agi", "xfs_dialloc*"];
+const GROUPS: &[&str] = &[
+    "xfs_alloc_read_agf",
+    "xfs_read_agf",
+    "xfs_alloc_fix_freelist",
+    "xfs_ialloc_read_agi",
+    "xfs_read_agi",
+    "xfs_dialloc*",
+];
 /// A buffer that another thread has locked.
 const LOCKED: &[&str] = &["xfs_buf_lock", "xfs_buf_find_lock"];
 
@@ -27,8 +40,12 @@ rule!(
 
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
-    let inodes = facts.stacked_where(|it| facts::has_function(&it.functions, INODES) || facts::has_function(&it.functions, AIL));
-    let groups = facts.stacked_where(|it| facts::has_function(&it.functions, GROUPS) && facts::has_function(&it.functions, LOCKED));
+    let inodes = facts.stacked_where(|it| {
+        facts::has_function(&it.functions, INODES) || facts::has_function(&it.functions, AIL)
+    });
+    let groups = facts.stacked_where(|it| {
+        facts::has_function(&it.functions, GROUPS) && facts::has_function(&it.functions, LOCKED)
+    });
     let of_groups = groups.time_ns > inodes.time_ns;
     let stacked = if of_groups { groups } else { inodes };
     if stacked.time_ns == 0 {
@@ -56,14 +73,26 @@ fn finding(facts: &Facts<'_>, stacked: &Stacked<'_>, of_groups: bool) -> Finding
              faster log device; Linux 5.9 and later no longer wait for inodes in direct reclaim",
         )
     };
-    Finding::of_blocked(facts, stacked.time_ns, format!("{} {what} (XFS{on})", words::who(&subject)))
-        .about(subject)
-        .sure(Confidence::Certain)
-        .shown("waits with XFS's bookkeeping in their stack", stacked.time_ns as f64, "ns", "iowhy waits")
-        .shown("how often", stacked.waits as f64 / facts.seconds(), "1/s", "iowhy waits")
-        .shown("longest", stacked.longest_ns as f64, "ns", "iowhy waits")
-        .fix(fix)
-        .check("`iowhy waits --by stack`: with fewer threads at once these functions vanish from it; if they stay, one alone waits for the device")
+    Finding::of_blocked(
+        facts,
+        stacked.time_ns,
+        format!("{} {what} (XFS{on})", words::who(&subject)),
+    )
+    .about(subject)
+    .sure(Confidence::Certain)
+    .shown(
+        "waits with XFS's bookkeeping in their stack",
+        stacked.time_ns as f64,
+        "ns",
+        "iowhy waits",
+    )
+    .shown("how often", stacked.waits as f64 / facts.seconds(), "1/s", "iowhy waits")
+    .shown("longest", stacked.longest_ns as f64, "ns", "iowhy waits")
+    .fix(fix)
+    .check(
+        "`iowhy waits --by stack`: with fewer threads at once these functions vanish \
+             from it; if they stay, one alone waits for the device",
+    )
 }
 
 #[cfg(test)]
@@ -84,11 +113,24 @@ mod tests {
 
     #[test]
     fn inodes_and_groups_are_told_apart() {
-        let stack = ["xfs_iunpin_wait", "xfs_reclaim_inode", "xfs_reclaim_inodes_ag", "super_cache_scan", "shrink_node"];
+        let stack = [
+            "xfs_iunpin_wait",
+            "xfs_reclaim_inode",
+            "xfs_reclaim_inodes_ag",
+            "super_cache_scan",
+            "shrink_node",
+        ];
         let inodes = found(WaitClass::Reclaim, &stack).unwrap();
         assert!(inodes.sentence.contains("changed inodes"), "{}", inodes.sentence);
         assert_eq!((inodes.severity, inodes.confidence), (Severity::Critical, Confidence::Certain));
-        let stack = ["down", "xfs_buf_lock", "xfs_buf_get_map", "xfs_read_agf", "xfs_alloc_read_agf", "xfs_free_extent"];
+        let stack = [
+            "down",
+            "xfs_buf_lock",
+            "xfs_buf_get_map",
+            "xfs_read_agf",
+            "xfs_alloc_read_agf",
+            "xfs_free_extent",
+        ];
         assert!(found(WaitClass::FsLock, &stack).unwrap().sentence.contains("allocation group"));
     }
 
