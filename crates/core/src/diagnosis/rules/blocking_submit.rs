@@ -66,10 +66,10 @@ const WHY: &[(&str, &[&str])] = &[
 rule!(
     "blocking-submit",
     "submitting asynchronous I/O that blocks",
-    "io_submit and io_uring promise to return at once. A write that makes a file longer or fills a hole \
-     must allocate blocks and change the inode first, which waits for the journal, for free space or for \
-     the inode's lock; I/O without O_DIRECT waits for pages. A program with one thread for everything \
-     (ScyllaDB, nginx, event loops) stands still meanwhile.",
+    "io_submit and io_uring promise to return at once. A write that makes a file longer or fills a \
+     hole must allocate blocks and change the inode first, which waits for the journal, for free \
+     space or for the inode's lock; I/O without O_DIRECT waits for pages. A program with one \
+     thread for everything (ScyllaDB, nginx, event loops) stands still meanwhile.",
     "Waits for completions (io_getevents), which are what such programs sleep for.",
     needs: [Waits],
     symptoms: ["inode-lock", "journal-commit"],
@@ -115,12 +115,13 @@ fn blocks(facts: &Facts<'_>, stack: &WaitStack) -> bool {
 fn fix_of(stacked: &Stacked<'_>) -> &'static str {
     let pages = 2 * stacked.time_in(WHY[3].1) > stacked.time_ns;
     if pages {
-        "open the file with O_DIRECT: without it io_submit reads and writes through the page cache, and \
-         waits for it"
+        "open the file with O_DIRECT: without it io_submit reads and writes through the page \
+         cache, and waits for it"
     } else {
-        "make the file as long as it will be and write it once (fallocate alone leaves extents that are \
-         not written, which must be converted); on XFS an extent size hint (`xfs_io -c 'extsize 32m' \
-         FILE`, before it has data) makes allocations rare; submit appends from a thread of their own"
+        "make the file as long as it will be and write it once (fallocate alone leaves extents \
+         that are not written, which must be converted); on XFS an extent size hint (`xfs_io -c \
+         'extsize 32m' FILE`, before it has data) makes allocations rare; submit appends from a \
+         thread of their own"
     }
 }
 

@@ -16,9 +16,10 @@ const KINDS: &[Work] = &[
     Work {
         what: "counts who uses which extent (quota groups)",
         functions: &["btrfs_qgroup_*", "qgroup_*", "btrfs_find_all_roots*", "find_parent_nodes"],
-        fix: "quota groups cost most where many snapshots share extents: switch them off if nobody needs \
-              the figures (`btrfs quota disable MOUNTPOINT`; it drops the limits, too), or simple quotas \
-              (`btrfs quota enable --simple`, Linux 6.7); delete snapshots one at a time",
+        fix: "quota groups cost most where many snapshots share extents: switch them off if nobody \
+              needs the figures (`btrfs quota disable MOUNTPOINT`; it drops the limits, too), or \
+              simple quotas (`btrfs quota enable --simple`, Linux 6.7); delete snapshots one at a \
+              time",
     },
     Work {
         what: "deletes snapshots or subvolumes",
@@ -28,8 +29,9 @@ const KINDS: &[Work] = &[
             "walk_down_tree",
             "walk_up_proc",
         ],
-        fix: "delete fewer snapshots at a time and when nobody waits (snapper, timeshift: a smaller number \
-              kept, at another hour); `btrfs subvolume sync MOUNTPOINT` waits for the end",
+        fix: "delete fewer snapshots at a time and when nobody waits (snapper, timeshift: a \
+              smaller number kept, at another hour); `btrfs subvolume sync MOUNTPOINT` waits for \
+              the end",
     },
     Work {
         what: "moves extents (balance, or a device that is removed or resized)",
@@ -41,24 +43,25 @@ const KINDS: &[Work] = &[
             "prepare_to_relocate",
             "btrfs_balance",
         ],
-        fix: "pause it: `btrfs balance pause MOUNTPOINT`, and resume it at night; only what is needed: \
-              `-dusage=20`, not a full balance",
+        fix: "pause it: `btrfs balance pause MOUNTPOINT`, and resume it at night; only what is \
+              needed: `-dusage=20`, not a full balance",
     },
     Work {
         what: "checks all data against its checksums (scrub)",
         functions: &["scrub_*", "btrfs_scrub_*"],
-        fix: "slow it down: `btrfs scrub limit -a -l 50m MOUNTPOINT` (or /sys/fs/btrfs/UUID/devinfo/*/scrub_speed_max), or `btrfs \
-              scrub cancel MOUNTPOINT` and `resume` it later: it finds failing disks, so do run it",
+        fix: "slow it down: `btrfs scrub limit -a -l 50m MOUNTPOINT` (or \
+              /sys/fs/btrfs/UUID/devinfo/*/scrub_speed_max), or `btrfs scrub cancel MOUNTPOINT` \
+              and `resume` it later: it finds failing disks, so do run it",
     },
 ];
 
 rule!(
     "btrfs-maintenance",
     "btrfs's work on its own trees",
-    "A snapshot costs nothing when it is made, and much when it is deleted: btrfs walks all that it shared, \
-     and with quotas counts anew whose each extent is. Balance and scrub read, and partly write, \
-     everything. Transactions that include such work take seconds, and whoever creates, renames or \
-     syncs a file waits for the running transaction.",
+    "A snapshot costs nothing when it is made, and much when it is deleted: btrfs walks all that \
+     it shared, and with quotas counts anew whose each extent is. Balance and scrub read, and \
+     partly write, everything. Transactions that include such work take seconds, and whoever \
+     creates, renames or syncs a file waits for the running transaction.",
     "Requests of programs themselves, or a file system without snapshots and quotas.",
     needs: [Stacks, Waits],
     symptoms: ["journal-commit", "noisy-neighbour", "metadata-scan", "sync-storm", "inode-lock"],

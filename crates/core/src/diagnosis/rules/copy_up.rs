@@ -8,9 +8,10 @@ const COPY: &[&str] = &["ovl_copy_up*", "ovl_do_copy_up*"];
 rule!(
     "copy-up",
     "a file that overlayfs copies before the first change",
-    "A container's files are layers (overlayfs). The first open for writing, chmod, touch or rename of a \
-     file that lies in a lower layer copies the whole file to the container's own layer, syncs it, and \
-     only then returns: seconds for a large one, in a call that changes a single byte.",
+    "A container's files are layers (overlayfs). The first open for writing, chmod, touch or \
+     rename of a file that lies in a lower layer copies the whole file to the container's own \
+     layer, syncs it, and only then returns: seconds for a large one, in a call that changes a \
+     single byte.",
     "Later writes to the same file, which lies in the upper layer then.",
     needs: [Waits],
     symptoms: ["writeback-burst", "bulk-scan", "serial-reads"],
@@ -37,9 +38,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("waits inside the copy", stacked.time_ns as f64, "ns", "iowhy waits")
         .shown("longest", stacked.longest_ns as f64, "ns", "iowhy waits")
         .fix(
-            "keep files that change in a volume (bind mount), not in the image; where only attributes \
-             change (chown, chmod, touch at start-up), do it when the image is built, or mount with \
-             metacopy=on if all layers are trusted",
+            "keep files that change in a volume (bind mount), not in the image; where only \
+             attributes change (chown, chmod, touch at start-up), do it when the image is built, \
+             or mount with metacopy=on if all layers are trusted",
         )
         .check("the second change of the same file takes no time; if it does, it was not the copy")
         .into())

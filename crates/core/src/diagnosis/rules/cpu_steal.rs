@@ -16,9 +16,9 @@ const REQUESTS: u64 = 30;
 rule!(
     "cpu-steal",
     "CPU time that the hypervisor gives to others",
-    "While a virtual CPU does not run, no interrupt of its disk is handled and no woken thread goes on. \
-     Requests seem to take longer, on every device at once, although the disks behind them are as fast as \
-     before: the clock goes on, the machine does not.",
+    "While a virtual CPU does not run, no interrupt of its disk is handled and no woken thread \
+     goes on. Requests seem to take longer, on every device at once, although the disks behind \
+     them are as fast as before: the clock goes on, the machine does not.",
     "Devices of which only one is slower, or times that do not follow the steal.",
     needs: [Waits],
     symptoms: ["device-slow-tail", "noisy-neighbour", "cpu-starvation"],
@@ -45,14 +45,14 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let threads = late * waited.time_ns as f64 / facts.duration_ns().max(1) as f64;
     let sentence = match &compared {
         Some(it) => format!(
-            "the hypervisor takes {} of the CPU time; in seconds with much of it requests take {} times as \
-             long, on every device",
+            "the hypervisor takes {} of the CPU time; in seconds with much of it requests take {} \
+             times as long, on every device",
             words::percent(share),
             words::number(it.times),
         ),
         None => format!(
-            "the hypervisor takes {} of the CPU time: requests and woken threads wait for a CPU that does \
-             not run",
+            "the hypervisor takes {} of the CPU time: requests and woken threads wait for a CPU \
+             that does not run",
             words::percent(share),
         ),
     };

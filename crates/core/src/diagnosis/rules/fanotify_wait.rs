@@ -7,8 +7,9 @@ rule!(
     "fanotify-wait",
     "a program that must allow each open",
     "A virus scanner, an auditing or a backup agent can ask the kernel for permission events \
-     (fanotify): whoever opens, reads or executes a file then sleeps until that program has answered. \
-     It may read the whole file first; when it is slow, stopped or short of CPU, everybody else is.",
+     (fanotify): whoever opens, reads or executes a file then sleeps until that program has \
+     answered. It may read the whole file first; when it is slow, stopped or short of CPU, \
+     everybody else is.",
     "Opens that are answered at once, or a listener that only takes notifications.",
     needs: [Waits],
     symptoms: ["lock-behind-io"],
@@ -33,13 +34,14 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("how often", waited.waits as f64 / facts.seconds(), "1/s", "iowhy waits")
         .shown("longest", waited.longest_ns() as f64, "ns", "iowhy waits")
         .fix(
-            "find the listener (`grep -l fanotify /proc/[0-9]*/fdinfo/*`): let it leave out directories \
-             that hold only data of trusted programs (databases, caches, build directories), give it CPU, \
-             or let it scan after the fact; switching a scanner off is a decision about security",
+            "find the listener (`grep -l fanotify /proc/[0-9]*/fdinfo/*`): let it leave out \
+             directories that hold only data of trusted programs (databases, caches, build \
+             directories), give it CPU, or let it scan after the fact; switching a scanner off is \
+             a decision about security",
         )
         .check(
-            "leave the directory out in the listener's settings: the waits end; if they stay, they are \
-             for something else",
+            "leave the directory out in the listener's settings: the waits end; if they stay, they \
+             are for something else",
         )
         .into())
 }

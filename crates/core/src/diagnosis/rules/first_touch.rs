@@ -21,10 +21,11 @@ const LAZY: &[&str] = &["Amazon Elastic Block Store"];
 rule!(
     "first-touch",
     "a volume whose blocks are fetched when they are first read",
-    "A volume made from a snapshot (EBS, many others), a qcow2 image with a backing file or a cold cache \
-     tier holds its data somewhere slower at first. The first read of a block fetches it from there and \
-     takes milliseconds to hundreds of them; every later read, and every write, is fast. It looks like \
-     a slow disk after a restore or a start, and heals by itself as far as blocks are read.",
+    "A volume made from a snapshot (EBS, many others), a qcow2 image with a backing file or a cold \
+     cache tier holds its data somewhere slower at first. The first read of a block fetches it \
+     from there and takes milliseconds to hundreds of them; every later read, and every write, is \
+     fast. It looks like a slow disk after a restore or a start, and heals by itself as far as \
+     blocks are read.",
     "Reads that are as slow the second time, or a rate that is flat at a limit.",
     needs: [Settings],
     symptoms: ["burst-credits", "serial-reads", "device-slow-tail", "noisy-neighbour"],

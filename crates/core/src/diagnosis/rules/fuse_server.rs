@@ -7,10 +7,10 @@ use crate::model::WaitClass;
 rule!(
     "fuse-server",
     "a file system that a process serves",
-    "On a FUSE file system (sshfs, s3fs, rclone, gcsfuse, mergerfs, GlusterFS ...) every read, write \
-     and lookup that is not cached is a question to a process of this machine, which may ask the \
-     network or a disk in its turn; on virtiofs it is a question to the hypervisor. Whoever asked \
-     sleeps until it answers. No block device shows any of it.",
+    "On a FUSE file system (sshfs, s3fs, rclone, gcsfuse, mergerfs, GlusterFS ...) every read, \
+     write and lookup that is not cached is a question to a process of this machine, which may ask \
+     the network or a disk in its turn; on virtiofs it is a question to the hypervisor. Whoever \
+     asked sleeps until it answers. No block device shows any of it.",
     "Waits that take less than a millisecond, or a server that is idle meanwhile.",
     needs: [Waits],
     symptoms: ["lock-behind-io"],
@@ -58,18 +58,18 @@ fn judge(facts: &Facts<'_>) -> Judged {
         );
     }
     let fix = if is_host {
-        "look at the host: its disk, and whether virtiofsd has CPUs and threads enough; keep what is \
-         read and written all the time on a disk of the guest"
+        "look at the host: its disk, and whether virtiofsd has CPUs and threads enough; keep what \
+         is read and written all the time on a disk of the guest"
     } else {
-        "look at what the server waits for: its own storage, the network, one CPU; let the kernel cache \
-         more of it where the server allows that (attr_timeout, entry_timeout, kernel_cache); keep what \
-         is read and written all the time on a local disk"
+        "look at what the server waits for: its own storage, the network, one CPU; let the kernel \
+         cache more of it where the server allows that (attr_timeout, entry_timeout, \
+         kernel_cache); keep what is read and written all the time on a local disk"
     };
     Ok(finding
         .fix(fix)
         .check(
-            "while the program waits, the server works or waits in its turn (`top -H`, `iowhy waits`); if \
-             it is idle in fuse_dev_do_read, nobody asks it",
+            "while the program waits, the server works or waits in its turn (`top -H`, `iowhy \
+             waits`); if it is idle in fuse_dev_do_read, nobody asks it",
         )
         .into())
 }

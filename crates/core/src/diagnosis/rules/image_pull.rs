@@ -11,9 +11,9 @@ const RUNTIME: &str = "container runtime";
 rule!(
     "image-pull",
     "container images that are unpacked",
-    "Pulling an image downloads its layers, unpacks thousands of files and syncs them. On a node whose \
-     images and volumes share a disk, every program there waits behind that, mostly just after a \
-     deployment or when a node is new.",
+    "Pulling an image downloads its layers, unpacks thousands of files and syncs them. On a node \
+     whose images and volumes share a disk, every program there waits behind that, mostly just \
+     after a deployment or when a node is new.",
     "A runtime that only starts containers whose images are there.",
     needs: [Processes, Waits],
     symptoms: ["noisy-neighbour", "writeback-burst"],

@@ -17,36 +17,37 @@ const KINDS: &[Work] = &[
         what: "ext4 writes the inode tables that mkfs left out (lazy initialisation)",
         functions: &["ext4_lazyinit_thread", "ext4_init_inode_table"],
         processes: &["ext4lazyinit"],
-        fix: "it ends by itself, once for each new file system, and takes more time the larger it is; slower: \
-              `mount -o remount,init_itable=100`; at once when it is made: `mkfs.ext4 -E lazy_itable_init=0`",
+        fix: "it ends by itself, once for each new file system, and takes more time the larger it \
+              is; slower: `mount -o remount,init_itable=100`; at once when it is made: `mkfs.ext4 \
+              -E lazy_itable_init=0`",
     },
     Work {
         what: "unused space is discarded (fstrim)",
         functions: &["ext4_trim_fs", "xfs_ioc_trim", "xfs_trim_*", "btrfs_trim_fs", "f2fs_trim_fs"],
         processes: &["fstrim"],
-        fix: "let it run when nobody waits (`systemctl edit fstrim.timer`), in smaller pieces (`fstrim -o \
-              OFFSET -l LENGTH`); do run it: without it flash and thin pools fill up",
+        fix: "let it run when nobody waits (`systemctl edit fstrim.timer`), in smaller pieces \
+              (`fstrim -o OFFSET -l LENGTH`); do run it: without it flash and thin pools fill up",
     },
     Work {
         what: "XFS frees the blocks of removed files",
         functions: &["xfs_inodegc_worker", "xfs_inodegc_inactivate"],
         processes: &["xfs-inodegc*"],
-        fix: "remove large or heavily fragmented files in smaller portions (truncate step by step), when \
-              nobody waits",
+        fix: "remove large or heavily fragmented files in smaller portions (truncate step by \
+              step), when nobody waits",
     },
     Work {
         what: "XFS's metadata is checked (xfs_scrub)",
         functions: &["xfs_ioc_scrub_*", "xfs_scrub_metadata", "xchk_*"],
         processes: &["xfs_scrub*"],
-        fix: "let it run when nobody waits, with a limit (`xfs_scrub -b`, or IOReadBandwidthMax= in \
-              xfs_scrub@.service); it finds damage early, so do run it",
+        fix: "let it run when nobody waits, with a limit (`xfs_scrub -b`, or IOReadBandwidthMax= \
+              in xfs_scrub@.service); it finds damage early, so do run it",
     },
     Work {
         what: "files are defragmented",
         functions: &["ext4_move_extents", "btrfs_defrag_file", "xfs_swap_extents"],
         processes: &["e4defrag", "xfs_fsr"],
-        fix: "stop it while others need the disk; on flash it gains next to nothing, and with snapshots of \
-              btrfs it copies what they share",
+        fix: "stop it while others need the disk; on flash it gains next to nothing, and with \
+              snapshots of btrfs it copies what they share",
     },
     Work {
         what: "btrfs discards freed extents in the background",
@@ -59,9 +60,9 @@ const KINDS: &[Work] = &[
 rule!(
     "kernel-housekeeping",
     "maintenance of a whole file system",
-    "Some work comes by itself: ext4 completes a new file system in the background, a timer trims flash \
-     once a week, XFS frees what was removed, somebody checks or defragments. It reads and writes the \
-     whole disk beside the load, and no program of yours asked for it.",
+    "Some work comes by itself: ext4 completes a new file system in the background, a timer trims \
+     flash once a week, XFS frees what was removed, somebody checks or defragments. It reads and \
+     writes the whole disk beside the load, and no program of yours asked for it.",
     "Requests of the programs that wait, or a disk that is idle when they do not run.",
     needs: [Processes, Waits],
     symptoms: ["noisy-neighbour", "bulk-scan", "metadata-scan", "discard-storm"],

@@ -29,10 +29,10 @@ rule!(
     "memory-reclaim",
     "threads that must free memory before they go on",
     "A thread that needs a page when none is free frees some itself (direct reclaim): it walks the \
-     lists of pages, and may wait until others are written or read back. A cgroup at its limit does \
-     that although the machine has memory; above memory.high every return to the program is delayed. \
-     For a large page the kernel also moves others out of the way (compaction). To the program all of \
-     it looks like a slow read, write or page fault.",
+     lists of pages, and may wait until others are written or read back. A cgroup at its limit \
+     does that although the machine has memory; above memory.high every return to the program is \
+     delayed. For a large page the kernel also moves others out of the way (compaction). To the \
+     program all of it looks like a slow read, write or page fault.",
     "Reclaim by kswapd only, which runs in the background and blocks nobody.",
     needs: [Waits],
     symptoms: ["page-cache-thrash", "major-faults"],
@@ -139,17 +139,19 @@ impl Kind {
     fn fix(self, pid: &str) -> String {
         match self {
             Kind::High | Kind::Limit => format!(
-                "raise the limit of its cgroup (`cat /proc/{pid}/cgroup`; memory.high and memory.max, \
-                 version 1: memory.limit_in_bytes; in Kubernetes the container's memory limit, which \
-                 also holds the page cache of its files), or let the program use less"
+                "raise the limit of its cgroup (`cat /proc/{pid}/cgroup`; memory.high and \
+                 memory.max, version 1: memory.limit_in_bytes; in Kubernetes the container's \
+                 memory limit, which also holds the page cache of its files), or let the program \
+                 use less"
             ),
             Kind::Compaction => "huge pages only where they are asked for: \
-                 `echo madvise > /sys/kernel/mm/transparent_hugepage/enabled`, and `defer+madvise` into \
-                 .../defrag; for the kernel's own large buffers more free memory (vm.min_free_kbytes)"
+                 `echo madvise > /sys/kernel/mm/transparent_hugepage/enabled`, and `defer+madvise` \
+                 into .../defrag; for the kernel's own large buffers more free memory \
+                 (vm.min_free_kbytes)"
                 .to_owned(),
-            Kind::Machine => "free memory: `ps aux --sort=-rss | head`, and what fills a tmpfs (`df -t \
-                 tmpfs`); a larger vm.min_free_kbytes or vm.watermark_scale_factor lets kswapd begin \
-                 earlier; more memory"
+            Kind::Machine => "free memory: `ps aux --sort=-rss | head`, and what fills a tmpfs \
+                 (`df -t tmpfs`); a larger vm.min_free_kbytes or vm.watermark_scale_factor lets \
+                 kswapd begin earlier; more memory"
                 .to_owned(),
         }
     }

@@ -15,9 +15,10 @@ const STORM_PER_S: f64 = 1000.0;
 rule!(
     "network-filesystem",
     "a file system on the network",
-    "Reads, writes, lookups and syncs on NFS, SMB, Ceph, 9p and the like are questions to a server. No \
-     block device of this machine is involved, so iostat shows nothing. What they take is the network's \
-     time, the server's, and its disk's; every open and stat of a name that is not cached is one more.",
+    "Reads, writes, lookups and syncs on NFS, SMB, Ceph, 9p and the like are questions to a \
+     server. No block device of this machine is involved, so iostat shows nothing. What they take \
+     is the network's time, the server's, and its disk's; every open and stat of a name that is \
+     not cached is one more.",
     "Waits that the client's cache answers, or that take less than a millisecond.",
     needs: [Waits],
 );
@@ -51,9 +52,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .shown("longest", waited.longest_ns() as f64, "ns", "iowhy waits")
         .fix(fix_of(mount.map(|it| it.kind.as_str())))
         .check(format!(
-            "`ping` the server, and look at its own disks with iowhy there; NFS: `mountstats {point}` \
-             parts RTT (network and server) from the queue on this machine: if both are short, the \
-             program only asks often"
+            "`ping` the server, and look at its own disks with iowhy there; NFS: `mountstats \
+             {point}` parts RTT (network and server) from the queue on this machine: if both are \
+             short, the program only asks often"
         ))
         .into())
 }
@@ -73,22 +74,22 @@ fn fix_of(kind: Option<&str>) -> &'static str {
     match kind {
         Some("nfs" | "nfs4") => {
             "find out which side is slow (check); fewer questions: longer attribute caching \
-             (actimeo=, where seconds-old attributes do no harm), nconnect= for more connections; keep \
-             databases, logs and build directories on a local disk; do not mount with `soft` or export \
-             with `async`: both can lose data"
+             (actimeo=, where seconds-old attributes do no harm), nconnect= for more connections; \
+             keep databases, logs and build directories on a local disk; do not mount with `soft` \
+             or export with `async`: both can lose data"
         }
         Some("cifs" | "smb3") => {
-            "find out which side is slow (check); longer attribute caching (actimeo=) where seconds-old \
-             attributes do no harm, multichannel where server and network have it; keep what is read \
-             and written all the time on a local disk"
+            "find out which side is slow (check); longer attribute caching (actimeo=) where \
+             seconds-old attributes do no harm, multichannel where server and network have it; \
+             keep what is read and written all the time on a local disk"
         }
         Some("ceph") => {
             "`ceph health detail` and `ceph osd perf` on the cluster: slow OSDs and slow metadata \
              servers are named there; keep what is read and written all the time on a local disk"
         }
         _ => {
-            "find out which side is slow, the server or the way to it; keep what is read and written \
-             all the time on a local disk"
+            "find out which side is slow, the server or the way to it; keep what is read and \
+             written all the time on a local disk"
         }
     }
 }

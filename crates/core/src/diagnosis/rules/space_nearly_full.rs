@@ -26,9 +26,10 @@ rule!(
     "space-nearly-full",
     "a file system that is nearly full",
     "A file system that has no free space at hand searches for some before each write: btrfs makes \
-     writers wait for a ticket while it flushes and commits to get room for metadata, ext4 gives back \
-     what it had set aside and commits the journal, XFS writes everything back and trims what it \
-     preallocated. Writes then take hundreds of milliseconds, long before one fails with ENOSPC.",
+     writers wait for a ticket while it flushes and commits to get room for metadata, ext4 gives \
+     back what it had set aside and commits the journal, XFS writes everything back and trims what \
+     it preallocated. Writes then take hundreds of milliseconds, long before one fails with \
+     ENOSPC.",
     "The same waits with much space free.",
     needs: [Waits],
     symptoms: ["journal-commit", "inode-lock", "dirty-throttle", "journal-full"],
@@ -65,9 +66,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
         finding = finding.shown("free", free * 100.0, "%", format!("df {place}"));
     }
     let fix = if is_btrfs {
-        "`btrfs filesystem usage MOUNTPOINT`: where the device is all allocated, compact data that is nearly \
-         empty (`btrfs balance start -dusage=10 MOUNTPOINT`), delete snapshots and large files; keep some \
-         gigabytes unallocated"
+        "`btrfs filesystem usage MOUNTPOINT`: where the device is all allocated, compact data that \
+         is nearly empty (`btrfs balance start -dusage=10 MOUNTPOINT`), delete snapshots and large \
+         files; keep some gigabytes unallocated"
     } else {
         "free or add space (`df`, `du -x -d1`); keep a tenth free"
     };

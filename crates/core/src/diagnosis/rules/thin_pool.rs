@@ -22,9 +22,10 @@ const SNAPSHOT: &[&str] =
 rule!(
     "thin-pool",
     "a snapshot or thin volume that copies before it writes",
-    "The first write to a block that a snapshot shares must first copy it: for a write of 4 KiB a chunk of \
-     64 KiB or more is read and written, and the map is committed. A thin volume also finds a new block \
-     for each first write, one worker for the whole pool. Later writes to the same blocks are fast.",
+    "The first write to a block that a snapshot shares must first copy it: for a write of 4 KiB a \
+     chunk of 64 KiB or more is read and written, and the map is committed. A thin volume also \
+     finds a new block for each first write, one worker for the whole pool. Later writes to the \
+     same blocks are fast.",
     "Writes that are slow on blocks that were written since the snapshot was made.",
     needs: [Stacks],
     symptoms: ["dm-layer", "noisy-neighbour", "device-slow-tail"],

@@ -15,8 +15,9 @@ const BEFORE: f64 = 0.2;
 rule!(
     "virtqueue",
     "a virtual disk with too few queues",
-    "A virtio or NVMe disk has one or more queues, each with its lock and its interrupt on one CPU. With a \
-     single queue many CPUs submit through one lock, and one CPU handles all completions.",
+    "A virtio or NVMe disk has one or more queues, each with its lock and its interrupt on one \
+     CPU. With a single queue many CPUs submit through one lock, and one CPU handles all \
+     completions.",
     "Requests that hardly wait before the driver takes them, or a rate that one CPU \
          handles easily.",
     needs: [Settings, Queueing],

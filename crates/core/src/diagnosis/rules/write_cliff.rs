@@ -29,10 +29,10 @@ const BINS: usize = 3;
 rule!(
     "write-cliff",
     "a device whose place for fast writes is full",
-    "A shingled disk (SMR) takes writes into a cache zone, and a flash drive into free or fast blocks. When \
-     these are used up, the device must rewrite whole zones or erase blocks before it can take more: \
-     writes take ten to a hundred times longer and stop for seconds, while reads go on as before. \
-     After some idle time all is well again.",
+    "A shingled disk (SMR) takes writes into a cache zone, and a flash drive into free or fast \
+     blocks. When these are used up, the device must rewrite whole zones or erase blocks before it \
+     can take more: writes take ten to a hundred times longer and stop for seconds, while reads go \
+     on as before. After some idle time all is well again.",
     "Reads that are as slow, or writes that are slowed evenly: that is a limit.",
     needs: [FineTime],
     symptoms: ["device-slow-tail", "burst-credits", "noisy-neighbour", "fsync-heavy", "flush-cost"],
@@ -102,17 +102,17 @@ struct Kind {
 
 const SHINGLED: Kind = Kind {
     what: "a shingled disk rewrites its zones",
-    fix: "write less at once, and sequentially; do not use such a disk for databases, RAID rebuilds or ZFS \
-          resilvering: a disk without shingles (CMR)",
+    fix: "write less at once, and sequentially; do not use such a disk for databases, RAID \
+          rebuilds or ZFS resilvering: a disk without shingles (CMR)",
     is_known: true,
 };
 const ROTATING: Kind =
     Kind { what: "as of a shingled disk that rewrites its zones", is_known: false, ..SHINGLED };
 const FLASH: Kind = Kind {
     what: "its fast or free blocks are used up",
-    fix: "let it know what is free (`fstrim -v MOUNTPOINT`, and fstrim.timer; it only tells the drive about \
-          space that the file system does not use, but data deleted by mistake is then beyond recovery), keep \
-          a tenth of it unused, or a drive made for steady writes",
+    fix: "let it know what is free (`fstrim -v MOUNTPOINT`, and fstrim.timer; it only tells the \
+          drive about space that the file system does not use, but data deleted by mistake is then \
+          beyond recovery), keep a tenth of it unused, or a drive made for steady writes",
     is_known: false,
 };
 

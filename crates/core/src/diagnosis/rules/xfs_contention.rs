@@ -29,10 +29,11 @@ const LOCKED: &[&str] = &["xfs_buf_lock", "xfs_buf_find_lock"];
 rule!(
     "xfs-contention",
     "XFS's inode reclaim or allocation groups",
-    "XFS keeps changed inodes in memory until its log lets them go (the AIL). When memory runs out first, \
-     whoever needs a page must wait until such inodes are written. And each allocation group has one \
-     header of its free space and one of its inodes, which one transaction at a time may change: many \
-     threads that make, lengthen or remove files in few groups stand in a queue there.",
+    "XFS keeps changed inodes in memory until its log lets them go (the AIL). When memory runs out \
+     first, whoever needs a page must wait until such inodes are written. And each allocation \
+     group has one header of its free space and one of its inodes, which one transaction at a time \
+     may change: many threads that make, lengthen or remove files in few groups stand in a queue \
+     there.",
     "Waits for the same inode's lock (inode-lock), or for room in the log (journal-full).",
     needs: [Waits],
     symptoms: ["inode-lock", "memory-reclaim"],
@@ -60,17 +61,18 @@ fn finding(facts: &Facts<'_>, stacked: &Stacked<'_>, of_groups: bool) -> Finding
     let (what, fix) = if of_groups {
         (
             "waits for the header of an allocation group that another thread is changing",
-            "allocate more at a time (an extent size hint: `xfs_io -c 'extsize 16m' DIRECTORY` for files \
-             made in it later; fallocate), fewer threads that make and remove files at once, different \
-             directories for them (XFS puts each directory into a group of its own); a file system that \
-             was grown from a small one has many small groups, one that is small has few: `xfs_info \
-             MOUNTPOINT` says agcount; keep some space free",
+            "allocate more at a time (an extent size hint: `xfs_io -c 'extsize 16m' DIRECTORY` for \
+             files made in it later; fallocate), fewer threads that make and remove files at once, \
+             different directories for them (XFS puts each directory into a group of its own); a \
+             file system that was grown from a small one has many small groups, one that is small \
+             has few: `xfs_info MOUNTPOINT` says agcount; keep some space free",
         )
     } else {
         (
             "waits until changed inodes are written, so that memory can be freed",
-            "more memory for the page and inode caches, or fewer files touched at once (a scan, a backup); a \
-             faster log device; Linux 5.9 and later no longer wait for inodes in direct reclaim",
+            "more memory for the page and inode caches, or fewer files touched at once (a scan, a \
+             backup); a faster log device; Linux 5.9 and later no longer wait for inodes in \
+             direct reclaim",
         )
     };
     Finding::of_blocked(
