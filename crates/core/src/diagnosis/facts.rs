@@ -331,6 +331,29 @@ impl<'a> Facts<'a> {
         disk.transport.as_deref().is_some_and(|it| ATTACHED.contains(&it)) && !is_sold
     }
 
+    /// Whether a device, such as an array or a volume, stands on a disk, or on a device that does.
+    pub fn stands_on(&self, upper: &str, disk: &str) -> bool {
+        let devices = &self.summary.environment.devices;
+        let mut reached = vec![upper];
+        for _ in 0..LAYERS {
+            let below = devices.iter().filter(|it| reached.contains(&it.name.as_str()));
+            let next: Vec<&str> =
+                below.flat_map(|it| it.below.iter().map(|name| self.disk_of(name))).collect();
+            if next.contains(&disk) {
+                return true;
+            }
+            reached = next;
+        }
+        false
+    }
+
+    /// The whole disk of a partition; any other device itself.
+    fn disk_of<'b>(&'b self, name: &'b str) -> &'b str {
+        let mut devices = self.summary.environment.devices.iter();
+        let whole = devices.find(|it| it.name == name).and_then(|it| it.partition_of.as_deref());
+        whole.unwrap_or(name)
+    }
+
     /// The share of the pages that were read from a device through the page cache which had been read
     /// before in this watch: they were dropped in between.
     pub fn pages_again(&self, device: &str) -> f64 {

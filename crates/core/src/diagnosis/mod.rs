@@ -110,7 +110,8 @@ pub fn diagnose(summary: &Summary) -> Diagnosis {
         }
     }
     let causes = rank::rank(std::mem::take(&mut diagnosis.findings));
-    diagnosis.findings = rank::place(causes, bottlenecks(&facts));
+    diagnosis.findings =
+        rank::place(causes, bottlenecks(&facts), &|disk, upper| facts.stands_on(upper, disk));
     if diagnosis.findings.iter().all(|it| it.severity == Severity::Info) {
         diagnosis.quiet = bottleneck::quiet(&facts);
     }

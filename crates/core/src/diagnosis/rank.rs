@@ -51,13 +51,20 @@ fn causes_first(findings: Vec<Finding>) -> Vec<Finding> {
 
 /// The causes with the bottlenecks that none of them explains, in the order in which to act on
 /// them. A cause takes over who waits from the first bottleneck that it explains.
-pub(super) fn place(mut causes: Vec<Finding>, mut bottlenecks: Vec<Finding>) -> Vec<Finding> {
+///
+/// What is found on a disk explains waits for what stands on it; `is_below` says of two devices
+/// whether the first is a disk of the second.
+pub(super) fn place(
+    mut causes: Vec<Finding>,
+    mut bottlenecks: Vec<Finding>,
+    is_below: &dyn Fn(&str, &str) -> bool,
+) -> Vec<Finding> {
     bottlenecks.sort_by(order);
     let mut left: Vec<Finding> = Vec::new();
     for bottleneck in bottlenecks {
         let same = |it: &Finding| it.subject.device == bottleneck.subject.device;
         let is_said = bottleneck.cause == SATURATED && left.iter().any(same);
-        match causes.iter_mut().find(|cause| covers(cause, &bottleneck)) {
+        match causes.iter_mut().find(|cause| covers(cause, &bottleneck, is_below)) {
             Some(cause) => cause.explain(&bottleneck),
             None if !is_said => left.push(bottleneck),
             None => {}
@@ -86,10 +93,11 @@ fn stands_above(finding: &Finding, bottleneck: &Finding) -> bool {
 /// The bottleneck that says of a device what others say of its waits.
 const SATURATED: &str = "device-saturated";
 
-/// Whether a cause explains the time of a bottleneck: on the same device, and most of the time.
-fn covers(cause: &Finding, bottleneck: &Finding) -> bool {
+/// Whether a cause explains the time of a bottleneck: on the same device or a disk of it, and most of
+/// the time.
+fn covers(cause: &Finding, bottleneck: &Finding, is_below: &dyn Fn(&str, &str) -> bool) -> bool {
     let same = match (&cause.subject.device, &bottleneck.subject.device) {
-        (Some(a), Some(b)) => a == b,
+        (Some(a), Some(b)) => a == b || is_below(a, b),
         _ => true,
     };
     let time = match cause.impact_of == bottleneck.impact_of {

@@ -28,13 +28,14 @@ impl Script {
         &mut devices[last]
     }
 
-    /// A file system of `kind`, of what `source` names, at `path`.
+    /// A file system of `kind`, of what `source` names, at `path`, with the options that most have.
     pub fn mount(&mut self, path: &str, kind: &str, source: &str) {
         self.environment.mounts.push(Mount {
             root: "/".to_owned(),
             path: path.to_owned(),
             kind: kind.to_owned(),
             source: source.to_owned(),
+            options: "rw,relatime".to_owned(),
             ..Mount::default()
         });
     }
@@ -59,7 +60,8 @@ impl Script {
         &mut self.batch.files[last]
     }
 
-    /// Begins a wait of `ns` nanoseconds, `at` nanoseconds after the watch began; nothing of it counts
+    /// Begins a wait of `ns` nanoseconds, `at` nanoseconds after the watch began; nothing of it
+    /// counts
     /// until [`Sleep::add`].
     pub fn sleep(&mut self, who: (u32, &str), at: u64, ns: u64) -> Sleep<'_> {
         let process = Some(self.names.intern(who.1));
@@ -89,8 +91,10 @@ impl Script {
         Sleep { script: self, wait, links: Vec::new() }
     }
 
-    /// Adds a chain: `waiters` threads of a process, the first of which has the number `tid` and all of
-    /// which have the same name and user stack, slept in futex(2) for the thread whose wait was added
+    /// Adds a chain: `waiters` threads of a process, the first of which has the number `tid` and
+    /// all of
+    /// which have the same name and user stack, slept in futex(2) for the thread whose wait was
+    /// added
     /// last, for as long as that wait.
     pub fn behind(&mut self, tid: u32, waiters: u32, thread: &str, user: &[&str], known: KnownBy) {
         let Some(last) = self.batch.waits.last().cloned() else { return };

@@ -7,6 +7,9 @@ use crate::model::Metric;
 /// The share of the CPU time that is stolen, from which on it is felt: providers and Linux vendors
 /// call 5 to 10 % a reason to act.
 const STOLEN: f64 = 0.05;
+/// The share from which on nothing that runs here is without it: a CPU is away for as long as it is there, so
+/// that half of all completions find it away. Chosen.
+const MOST: f64 = 0.5;
 /// How many times longer requests take in the seconds with more than that, on every device, than in the
 /// others. Chosen.
 const SLOWER: f64 = 1.5;
@@ -59,7 +62,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let finding = Finding::of_share(ImpactOf::BlockedTime, late, threads, sentence)
         .upper_bound()
         .about(Subject { device: None, file: None, ..waited.subject() })
-        .sure(if compared.is_some() { Confidence::Likely } else { Confidence::Possible })
+        .sure(if compared.is_some() || share >= MOST { Confidence::Likely } else { Confidence::Possible })
         .shown("stolen CPU time", share * 100.0, "%", "vmstat 1")
         .shown("stolen of each second, on all CPUs together", share * cpus, "CPUs", "vmstat 1")
         .fix(
@@ -166,6 +169,13 @@ mod tests {
         let found = found(0.3, 4 * MS, 3 * MS).unwrap();
         assert_eq!(found.confidence, Confidence::Likely);
         assert!(found.impact_at_most && found.sentence.contains("every device"), "{found:?}");
+    }
+
+    #[test]
+    fn a_cpu_that_is_away_most_of_the_time_is_felt_by_all() {
+        // Of ten seconds five.
+        assert_eq!(found(0.98, 4 * MS, MS).unwrap().confidence, Confidence::Possible);
+        assert_eq!(found(1.02, 4 * MS, MS).unwrap().confidence, Confidence::Likely);
     }
 
     #[test]

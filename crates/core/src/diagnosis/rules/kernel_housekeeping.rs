@@ -65,7 +65,9 @@ rule!(
      writes the whole disk beside the load, and no program of yours asked for it.",
     "Requests of the programs that wait, or a disk that is idle when they do not run.",
     needs: [Processes, Waits],
-    symptoms: ["noisy-neighbour", "bulk-scan", "metadata-scan", "discard-storm"],
+    symptoms: [
+        "noisy-neighbour", "bulk-scan", "metadata-scan", "discard-storm", "inode-lock", "xfs-contention",
+    ],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -116,6 +116,38 @@ mod tests {
         found.into_iter().find(|it| it.cause == "raid-resync").map(|it| it.fix)
     }
 
+    /// Whoever waits for the array waits for its disks.
+    #[test]
+    fn waits_for_the_array_are_the_resyncs() {
+        let mut script = Script::new(10);
+        let device = |name: &str, below: &[&str], whole: Option<&str>| Device {
+            name: name.to_owned(),
+            below: below.iter().map(|it| (*it).to_owned()).collect(),
+            partition_of: whole.map(str::to_owned),
+            ..Device::default()
+        };
+        let devices = [("md5", &["sda1"][..], None), ("md6", &[], None), ("sda1", &[], Some("sda"))];
+        let devices = devices.map(|(name, below, whole)| device(name, below, whole));
+        script.environment.devices.extend(devices);
+        for at in 0..400_i64 {
+            let read = script.read("sda", 1 << 20).by(7, "md5_check").at(at * 20_000_000);
+            read.direct(0, 0, 15_000_000).add();
+        }
+        let explained = |device: &str| {
+            let mut script = script.clone();
+            for at in 0..90_u64 {
+                let ids = [script.read(device, 4096).bio(90_000_000).add()];
+                let sleep = script.sleep((8, "db"), at * 100_000_000, 90_000_000);
+                sleep.call(0).requests(&ids).add();
+            }
+            let found = diagnose(&script.summary()).findings;
+            let resync = found.into_iter().find(|it| it.cause == "raid-resync");
+            resync.unwrap().bottlenecks.contains(&"slow-reads")
+        };
+        assert!(explained("md5"));
+        assert!(!explained("md6"), "another array's");
+    }
+
     #[test]
     fn only_a_thread_of_an_array_rebuilds_it() {
         assert!(fix("md5_check", "md5").is_some_and(|it| it.contains("/sys/block/md5/md/")));

@@ -92,7 +92,8 @@ fn walker<'a>(pid: u32, process: &'a str, device: &'a str, ns: u64) -> Serial<'a
     }
 }
 
-/// A run of du does 5,421 requests a second while the burst lasts; afterwards the volume gives its base rate:
+/// A run of du does 5,421 requests a second while the burst lasts; afterwards the volume gives its
+/// base rate:
 /// 300 for 100 GB (the size is chosen). A pod reads beside it.
 fn du() -> Script {
     let mut script = of_machine(true);
@@ -112,7 +113,8 @@ fn du() -> Script {
     script
 }
 
-/// "du and find on following dirs took 4.2 s, 24.9 s, 18.5 s": several at once. How fast the disk is, is not
+/// "du and find on following dirs took 4.2 s, 24.9 s, 18.5 s": several at once. How fast the disk
+/// is, is not
 /// published: 8 ms each, chosen.
 fn du_and_find() -> Script {
     let mut script = of_machine(true);
@@ -124,7 +126,8 @@ fn du_and_find() -> Script {
     script
 }
 
-/// Within five seconds 11,993 nfs_statfs and 36,093 nfs_getattr of one process; the server sees 10,000 to 20,000
+/// Within five seconds 11,993 nfs_statfs and 36,093 nfs_getattr of one process; the server sees
+/// 10,000 to 20,000
 /// requests a second; load 150. Eight threads at once, chosen.
 fn nfs_getattr() -> Script {
     let mut script = Script::new(10);
@@ -165,7 +168,8 @@ fn nfs_getattr() -> Script {
     script
 }
 
-/// Writes of ~50 MB/s are all that the disk takes; creating or starting a container takes tens of seconds.
+/// Writes of ~50 MB/s are all that the disk takes; creating or starting a container takes tens of
+/// seconds.
 /// The writer of the report is `dd | openssl enc > testfile`.
 fn hog() -> Script {
     let mut script = of_machine(true);
@@ -212,7 +216,8 @@ fn hog() -> Script {
     script
 }
 
-/// "chown -R abc:abc": half an hour for a build; how fast the files are copied is not published: 60 a second of
+/// "chown -R abc:abc": half an hour for a build; how fast the files are copied is not published:
+/// 60 a second of
 /// 64 KiB, chosen.
 fn copy_up() -> Script {
     let mut script = Script::new(10);
@@ -265,7 +270,8 @@ fn copy_up() -> Script {
     script
 }
 
-/// 8 minutes on a fast notebook, btrfs with snapshots below `.snapshots`. Rates are not published: an NVMe disk, one
+/// 8 minutes on a fast notebook, btrfs with snapshots below `.snapshots`. Rates are not published:
+/// an NVMe disk, one
 /// read of the tree after another, chosen.
 fn updatedb() -> Script {
     let mut script = Script::new(10);

@@ -119,7 +119,8 @@ fn journal() -> Script {
     script
 }
 
-/// "processes doing IO hang for 1-5 minutes", btrfs-transaction at high CPU: few requests, since the time is the
+/// "processes doing IO hang for 1-5 minutes", btrfs-transaction at high CPU: few requests, since
+/// the time is the
 /// CPU's. Which processes, chosen.
 fn qgroup() -> Script {
     let mut script = Script::new(10);
@@ -265,7 +266,8 @@ const ALLOCATES: &[&str] = &[
     "do_io_submit",
 ];
 
-/// One sleep of 57.868 ms is published; that the thread has one after the other while it appends is, too, not how
+/// One sleep of 57.868 ms is published; that the thread has one after the other while it appends
+/// is, too, not how
 /// often: ten a second, chosen. Writes complete within 2 ms beside it.
 fn allocation() -> Script {
     let mut script = Script::new(10);
@@ -337,7 +339,8 @@ fn inode() -> Script {
     script
 }
 
-/// "writes at up to 16,000kB/s to the device and thereby uses a great deal of the hard disk's bandwidth". A program
+/// "writes at up to 16,000kB/s to the device and thereby uses a great deal of the hard disk's
+/// bandwidth". A program
 /// that reads beside it: chosen.
 fn lazyinit() -> Script {
     let mut script = Script::new(10);

@@ -62,8 +62,6 @@ pub mod stack {
         "ext4_sync_file",
         "do_fsync",
     ];
-    pub const FLUSH: &[&str] =
-        &["io_schedule", "submit_bio_wait", "blkdev_issue_flush", "ext4_sync_file", "do_fsync"];
     pub const THROTTLED: &[&str] = &[
         "schedule",
         "io_schedule_timeout",
@@ -271,7 +269,9 @@ impl Syncs<'_> {
     }
 }
 
-/// Requests that come whoever waits, so many a second, as long each as `ns` says of the time.
+/// Requests that come whoever waits, so many a second on average, at times that vary as those of
+/// many
+/// sources do.
 pub struct Flow<'a> {
     pub who: (u32, &'a str),
     pub device: &'a str,
@@ -320,7 +320,7 @@ impl Flow<'_> {
                 .request(self.device, self.operation)
                 .bytes(self.bytes)
                 .sector(sector)
-                .at(about(at, 0.0, 0) as i64 + (chance(seed) * 0.5 * step as f64) as i64)
+                .at(at as i64)
                 .origin(self.origin)
                 .by(self.who.0, self.who.1)
                 .direct(0, 0, about(self.ns, 0.3, seed));
@@ -328,7 +328,9 @@ impl Flow<'_> {
                 true => draft.add(),
                 false => draft.file(self.file).add(),
             };
-            at += step;
+            // Half seconds differ by a tenth, and within them one may come soon after the other.
+            let level = about(step, 0.1, at / (S / 2) + u64::from(self.who.0));
+            at += (level as f64 * -chance(seed + 11).max(1e-6).ln()) as u64;
             count += 1;
         }
     }

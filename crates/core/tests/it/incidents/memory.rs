@@ -14,7 +14,7 @@ pub const ALL: &[Incident] = &[
         script: limit,
         expected: &["major-faults", "page-cache-thrash", "memory-reclaim"],
         only_bottleneck: false,
-        must_not: &["readahead-waste", "bulk-scan"],
+        must_not: &["bulk-scan"],
     },
     Incident {
         name: "Bottlerocket: swappiness 200 with zram",
@@ -46,7 +46,8 @@ pub const ALL: &[Incident] = &[
     },
 ];
 
-/// Ten goroutines, a limit of 10 MB, reads of 20 MB/s until it is killed. 150 faults a second of windows
+/// Ten goroutines, a limit of 10 MB, reads of 20 MB/s until it is killed. 150 faults a second of
+/// windows
 /// of 128 KiB are that much.
 fn limit() -> Script {
     let mut script = Script::new(10);
@@ -85,7 +86,8 @@ fn limit() -> Script {
     script
 }
 
-/// 3.8 GiB, 2.5 GiB of page cache that stays, 15 MB/s to zram; 15 pods. Pages come back from zram within tens
+/// 3.8 GiB, 2.5 GiB of page cache that stays, 15 MB/s to zram; 15 pods. Pages come back from zram
+/// within tens
 /// of microseconds (chosen), and kswapd runs.
 fn swappiness() -> Script {
     let mut script = of_machine(true);
@@ -160,7 +162,8 @@ fn swap_on_disk() -> Script {
     script
 }
 
-/// xfs_iunpin_wait, called by xfs_reclaim_inode, called by the shrinker; blocked for more than 120 s, with "low
+/// xfs_iunpin_wait, called by xfs_reclaim_inode, called by the shrinker; blocked for more than 120
+/// s, with "low
 /// cpu usage and low io". What the program wants memory for is not published: it opens files.
 fn inodes() -> Script {
     let mut script = Script::new(10);

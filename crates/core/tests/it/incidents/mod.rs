@@ -34,7 +34,8 @@ pub struct Incident {
     pub script: fn() -> Script,
     /// What may stand first.
     pub expected: &'static [&'static str],
-    /// Whether the data of the incident holds no more than the bottleneck, so that `expected` is one
+    /// Whether the data of the incident holds no more than the bottleneck, so that `expected` is
+    /// one
     /// and the root cause is beyond it.
     pub only_bottleneck: bool,
     /// Causes that must not be worth a warning, and words that no advice may hold.
@@ -56,10 +57,66 @@ const HARMFUL: &[&str] = &[
 ];
 
 /// Incidents that are not answered yet, and why.
-const UNANSWERED: &[(&str, &str)] = &[];
+const UNANSWERED: &[(&str, &str)] = &[
+    (
+        "PostgreSQL: sync phase of a checkpoint",
+        "the ten seconds lie within the 17 s of the sync phase: no burst begins or ends in them, and no \
+         rule knows a checkpoint by the number of files that it syncs",
+    ),
+    (
+        "Redis: rewriting the AOF on EBS",
+        "the sync that waits is named; that the rewriting child fills the volume is not, since both are \
+         redis-server",
+    ),
+    (
+        "Scylla: an SSD that was not trimmed",
+        "the drop is found, and taken for a full write cache or heat; nothing says to trim",
+    ),
+    (
+        "002, phantom reads: two pages for each fault",
+        "the pages that are read again are found; 8 KiB for a fault is below what readahead-waste asks for",
+    ),
+    (
+        "SQLite: a sync for each insert",
+        "14 syncs a second are below what fsync-heavy asks for, and the program's own commits are taken \
+         for those of others",
+    ),
+    (
+        "AKS: system disk of 500 IOPS",
+        "provider-cap allows a limit to vary by 0.4 to 2.5 % from half second to half second; published \
+         limits vary by 4 to 9 %",
+    ),
+    (
+        "Docker: one container fills 50 MB/s",
+        "the writer is found, but stands below the daemon's wait for the journal, which it causes",
+    ),
+    (
+        "ext4lazyinit: a new file system that writes",
+        "it is found with 47 % of the device's time; a cause must explain half of a wait to stand above it",
+    ),
+    (
+        "SMR: resilvering a WD Red",
+        "write-cliff is found, and only possible, since a garbage-collecting SSD looks the same; the \
+         journal that waits for the disk stands above it",
+    ),
+    (
+        "ZFS: a writer held by writeback throttling",
+        "waits of the kernel's own threads are not in the groups that rules read",
+    ),
+    ("Scylla: io_submit when the queue is full", "a depth of 128 is not taken for a short queue"),
+    ("JVM: a GC log behind writeback", "no rule knows a GC log"),
+    (
+        "001, the word counter: 10 s, which do not see a file's end",
+        "the writer and its folder are named, not that a longer watch shows whether the files stay",
+    ),
+    (
+        "001, the word counter: 180 s, a whole request",
+        "temp-file-churn asks for ten files a second that live for ten seconds at most",
+    ),
+];
 
 /// How many are answered at least.
-const ANSWERED: usize = 0;
+const ANSWERED: usize = 30;
 
 fn all() -> impl Iterator<Item = &'static Incident> {
     let files = [
@@ -180,7 +237,8 @@ fn the_list_of_incidents_is_sound() {
     assert_eq!(unique.len(), names.len(), "a name twice");
     assert!(names.len() >= 30, "{}", names.len());
     for (name, reason) in UNANSWERED {
-        assert!(names.contains(name) && !reason.is_empty(), "{name}");
+        let is_document = documents::ALL.iter().any(|it| it.name == *name);
+        assert!((is_document || names.contains(name)) && !reason.is_empty(), "{name}");
     }
     for incident in all() {
         assert!(incident.root_cause.ends_with('.'), "{}", incident.name);

@@ -1,6 +1,7 @@
 //! `docs/incidents.md`: the table of incidents, and what iowhy says of each.
 
-use super::{Outcome, UNANSWERED, first, judged};
+use super::{Outcome, UNANSWERED, documents, first, judged};
+use iowhy_core::diagnosis::Diagnosis;
 use std::fs;
 use std::path::Path;
 
@@ -22,6 +23,23 @@ fn link(source: &str) -> String {
     format!("[{short}]({source})")
 }
 
+fn said(diagnosis: &Diagnosis) -> String {
+    first(diagnosis).map_or("nothing that is worth a warning".to_owned(), |it| {
+        format!("`{}`: {}", it.cause, cell(&it.sentence))
+    })
+}
+
+/// The documents of the mission at their own scale.
+fn documents() -> String {
+    let mut text = "| document | what iowhy says first | |\n|---|---|---|\n".to_owned();
+    for (document, diagnosis) in documents::judged() {
+        let problem = documents::problem(document, &diagnosis);
+        let word = if problem.is_none() { "right" } else { "missed" };
+        text += &format!("| {} | {} | {word} |\n", cell(document.name), said(&diagnosis));
+    }
+    text
+}
+
 fn table() -> String {
     let judged = judged();
     let count = |wanted| judged.iter().filter(|(.., outcome)| *outcome == wanted).count();
@@ -34,19 +52,17 @@ fn table() -> String {
         count(Outcome::Missed),
     );
     for (incident, diagnosis, outcome) in &judged {
-        let said = first(diagnosis).map_or("nothing that is worth a warning".to_owned(), |it| {
-            format!("`{}`: {}", it.cause, cell(&it.sentence))
-        });
         let word = match outcome {
             Outcome::Right => "right",
             Outcome::Bottleneck => "bottleneck only",
             Outcome::Missed => "missed",
         };
         text += &format!(
-            "| {}: {} | {} | {said} | {word} |\n",
+            "| {}: {} | {} | {} | {word} |\n",
             cell(incident.name),
             link(incident.source),
             cell(incident.root_cause),
+            said(diagnosis),
         );
     }
     if !UNANSWERED.is_empty() {
@@ -64,7 +80,7 @@ fn the_page_of_incidents_is_current() {
     let page = fs::read_to_string(&path).unwrap();
     let (before, rest) = page.split_once(START).unwrap();
     let (_, after) = rest.split_once(END).unwrap();
-    let wanted = format!("{before}{START}\n\n{}\n{END}{after}", table());
+    let wanted = format!("{before}{START}\n\n{}\n{}\n{END}{after}", table(), documents());
     if std::env::var_os("IOWHY_BLESS").is_some() {
         fs::write(&path, &wanted).unwrap();
         return;

@@ -36,7 +36,8 @@ pub const ALL: &[Incident] = &[
     },
 ];
 
-/// Pauses of more than 4 s; background writeback. The thread that writes is the JVM's own, all others wait for its
+/// Pauses of more than 4 s; background writeback. The thread that writes is the JVM's own, all
+/// others wait for its
 /// safepoint.
 fn gc_log() -> Script {
     let mut script = Script::new(10);
@@ -83,7 +84,8 @@ fn gc_log() -> Script {
     script
 }
 
-/// perf trace on btrfs, a rotating disk: 3,442 fsyncs, 4.3 ms on average, 150 ms at most; 8,463 renames, 1.7 ms;
+/// perf trace on btrfs, a rotating disk: 3,442 fsyncs, 4.3 ms on average, 150 ms at most; 8,463
+/// renames, 1.7 ms;
 /// 41.7 s in all.
 fn dpkg() -> Script {
     let mut script = Script::new(10);
@@ -139,7 +141,8 @@ fn dpkg() -> Script {
     script
 }
 
-/// 200,000 random writes of 4 KiB a second, 32 at once, "about half the time contending on the inode mutex". Of the
+/// 200,000 random writes of 4 KiB a second, 32 at once, "about half the time contending on the
+/// inode mutex". Of the
 /// waits one in two hundred is in the script, as a thinned watch has them.
 fn uring() -> Script {
     let mut script = Script::new(10);
