@@ -77,7 +77,11 @@ fn sentence(facts: &Facts<'_>, group: &Group<'_>, subject: &Subject, role: Optio
         .programs
         .get(1)
         .filter(|it| it.waited.time_ns as f64 >= SECOND * group.waited.time_ns as f64);
-    let second = second.map(|it| format!("; so does {}", named(it).0)).unwrap_or_default();
+    let second = second.map(named).map(|(who, verb)| match verb {
+        "waits" => format!("; so does {who}"),
+        _ => format!("; so do {who}"),
+    });
+    let second = second.unwrap_or_default();
     let (who, verb) = named(top);
     format!(
         "{who} {verb} {how}{}{}, {} each time{second}",

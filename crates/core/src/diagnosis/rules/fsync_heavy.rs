@@ -14,6 +14,9 @@ const BYTES_PER_SYNC: f64 = 32_768.0;
 const SYNCS_PER_S: f64 = 20.0;
 /// The share of the blocked time, without that of other devices. Chosen.
 const SHARE: f64 = 0.2;
+/// From which mean on a sync is slow by itself, however few or many there are: a rotating disk takes a few
+/// seeks and rotations for a small one. Chosen.
+const ITSELF_NS: f64 = 100_000_000.0;
 /// From which mean on a small sync waits for others' data rather than for its own. Chosen: what
 /// journal-commit takes for slow.
 const OTHERS_NS: f64 = 50_000_000.0;
@@ -61,7 +64,8 @@ fn is_habit(facts: &Facts<'_>, syncs: &Syncs<'_>) -> bool {
     let share = syncs.waited.time_ns as f64 / near.max(1) as f64;
     let threads = syncs.waited.time_ns as f64 / facts.duration_ns().max(1) as f64;
     let rate = syncs.count() as f64 / facts.seconds();
-    share >= SHARE && (rate >= SYNCS_PER_S || threads >= super::super::finding::WARNING_THREADS)
+    let is_number = syncs.mean_ns() < ITSELF_NS;
+    share >= SHARE && is_number && (rate >= SYNCS_PER_S || threads >= super::super::finding::WARNING_THREADS)
 }
 
 /// Bytes that the device wrote for each sync, whoever's they are.

@@ -41,7 +41,7 @@ pub const LABS: &[Lab] = &[
     }),
     Lab::control("control-rsyslog", |it| rsyslog(it, false)),
     Lab::answer("git-cold-status", &["metadata-scan", "slow-metadata", "slow-reads"], git),
-    Lab::control("control-go-idle-pool", |it| go_pool(it)),
+    Lab::control("control-go-idle-pool", go_pool),
 ];
 
 fn volume(flush: Duration) -> Speed {
