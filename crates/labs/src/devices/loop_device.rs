@@ -112,23 +112,11 @@ impl LoopDevice {
         &self.file
     }
 
-    /// Removes the device's number: its queue keeps nr_requests and max_sectors_kb for whoever is given
-    /// the same number next. One that is still in use stays.
-    fn forget(&self) {
-        let name = self.node.file_name().and_then(|it| it.to_str()).unwrap_or_default();
-        if let Some(number) = name.strip_prefix("loop") {
-            let _in_use = command::run("python3", ["-c", REMOVE, number]);
-        }
-    }
-
     /// Takes the device away while it may still be in use: it vanishes when its last user closes it.
     pub fn detach(&self) -> Result<()> {
         command::run("losetup", [Path::new("--detach"), &self.node]).map(drop)
     }
 }
-
-/// Removes an unused loop device: LOOP_CTL_REMOVE.
-const REMOVE: &str = "import fcntl,os,sys; fcntl.ioctl(os.open('/dev/loop-control',os.O_RDWR),0x4C81,int(sys.argv[1]))";
 
 fn allocate(path: &Path, bytes: u64, backing: Backing) -> Result<()> {
     let file = File::create_new(path).context(|| format!("make {}", path.display()))?;
@@ -150,7 +138,6 @@ impl Drop for LoopDevice {
         // Each may be gone already; what is still busy is left to the next lab.
         if !self.node.as_os_str().is_empty() {
             let _gone = self.detach();
-            self.forget();
         }
         let _gone = fs::remove_file(&self.file);
         if let Some(folder) = &self.tmpfs {

@@ -144,11 +144,6 @@ pub fn by_cause(outcomes: &[Outcome]) -> String {
                 first += usize::from(mark == Mark::Right);
                 count_cause(&mut tallies, lab, outcome);
             }
-            // It has several right answers: only whether one of them stood first counts.
-            Sort::Answer => {
-                made += 1;
-                first += usize::from(mark == Mark::Right);
-            }
             Sort::NearMiss if mark == Mark::False => {
                 lab.causes.iter().for_each(|it| tallies.entry(it).or_default().raised += 1);
             }
@@ -243,7 +238,6 @@ fn impact(outcome: &Outcome, compared: Option<Impact>) -> String {
 fn sort(lab: &Lab) -> &'static str {
     match lab.sort {
         Sort::Cause => "cause",
-        Sort::Answer => "program",
         Sort::NearMiss => "near miss",
         Sort::Control => "control",
     }
@@ -251,7 +245,7 @@ fn sort(lab: &Lab) -> &'static str {
 
 fn word(lab: &Lab, mark: Mark) -> &'static str {
     match (lab.sort, mark) {
-        (Sort::Cause | Sort::Answer, Mark::Right) => "found first",
+        (Sort::Cause, Mark::Right) => "found first",
         (_, Mark::Right) => "silent",
         (_, Mark::Found) => "found",
         (_, Mark::Missed) => "**missed**",

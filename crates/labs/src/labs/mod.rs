@@ -33,9 +33,6 @@ use stage::Stage;
 pub enum Sort {
     /// Its causes must be found, the first one first.
     Cause,
-    /// One of its causes must stand first, whatever else is found: a real program may be told of by its
-    /// bottleneck or by a cause of it.
-    Answer,
     /// The cause is taken away and the rest is the same: it must not be found.
     NearMiss,
     /// Healthy or merely busy: nothing above "info".
@@ -65,15 +62,6 @@ impl Lab {
         build: fn(&mut Stage) -> Result<()>,
     ) -> Lab {
         Lab { name, sort: Sort::Cause, causes, build, symptom: &[] }
-    }
-
-    /// A real program in trouble, with the answers that are right.
-    pub const fn answer(
-        name: &'static str,
-        causes: &'static [&'static str],
-        build: fn(&mut Stage) -> Result<()>,
-    ) -> Lab {
-        Lab { name, sort: Sort::Answer, causes, build, symptom: &[] }
     }
 
     /// One of which a cause was taken away.

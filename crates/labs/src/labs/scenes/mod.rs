@@ -17,7 +17,6 @@ pub mod journals;
 pub mod limits;
 pub mod missing;
 pub mod pairs;
-pub mod programs;
 pub mod quest_db;
 pub mod settings;
 
@@ -31,8 +30,6 @@ pub const ALL: &[&[Lab]] = &[
     journals::LABS,
     missing::LABS,
     pairs::LABS,
-    programs::postgres::LABS,
-    programs::others::LABS,
     controls::LABS,
     guests::behind::LABS,
     guests::inside::LABS,
