@@ -74,7 +74,7 @@ bench-waits: ## Make each wait class happen, here and in a guest; writes docs/wa
 	$(TARGET)/release/iowhy-labs bench-waits
 
 lab-matrix: ## Run every lab, and write what iowhy found into docs/diagnosis.md
-	@scripts/install-deps build test bench
+	@scripts/install-deps build test programs bench
 	cargo build --release --package iowhy --package iowhy-labs
 	PATH=$$(scripts/python-env):$$PATH $(TARGET)/release/iowhy-labs matrix --page docs/diagnosis.md
 

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -97,6 +97,16 @@ impl Scratch {
     /// Gives back what [`Scratch::set`] changed.
     pub fn restore(&self) {
         restore(&self.path);
+    }
+
+    /// Lets other users' programs pass through to what is theirs in it; they cannot list it.
+    pub fn let_pass(&self) -> Result<()> {
+        for folder in [Path::new(BASE), &self.path] {
+            let passable = fs::Permissions::from_mode(0o711);
+            fs::set_permissions(folder, passable)
+                .context(|| format!("let others pass {}", folder.display()))?;
+        }
+        Ok(())
     }
 
     /// The name of this lab's cgroups.

@@ -20,6 +20,23 @@ pub enum Backing {
     DirectFile,
 }
 
+/// Settings that a loop device keeps for whoever uses its number next, and the kernel's own values. The
+/// scheduler comes first, since it brings settings of its own; the number of requests is set twice, since
+/// the kernel does nothing where it is told the number that it shows, and what it shows may be more than
+/// it has places for.
+const DEFAULTS: &[(&str, &str)] = &[
+    ("scheduler", "none"),
+    ("nr_requests", "64"),
+    ("nr_requests", "128"),
+    ("read_ahead_kb", "128"),
+    ("wbt_lat_usec", "-1"),
+    ("nomerges", "0"),
+    ("rq_affinity", "1"),
+    ("iostats", "1"),
+];
+/// The largest request that the kernel makes unless it is told otherwise (BLK_DEF_MAX_SECTORS_CAP), KiB.
+const MOST_KIB: u64 = 1280;
+
 /// A loop device, detached and its file removed on drop.
 #[derive(Debug)]
 pub struct LoopDevice {
@@ -92,7 +109,9 @@ impl LoopDevice {
         // No file of its own: nothing to remove but the device.
         let file = scratch.fresh("none");
         let node = PathBuf::from(node.trim());
-        Ok(LoopDevice { node, file, tmpfs: None, _scratch: Arc::clone(scratch) })
+        let device = LoopDevice { node, file, tmpfs: None, _scratch: Arc::clone(scratch) };
+        device.forget_settings();
+        Ok(device)
     }
 
     fn attach(&mut self, backing: Backing, bytes: u64, partitions: bool) -> Result<()> {
@@ -104,7 +123,19 @@ impl LoopDevice {
         let arguments = arguments.into_iter().map(Path::new).chain([self.file.as_path()]);
         let node = command::run("losetup", arguments)?;
         self.node = PathBuf::from(node.trim());
+        self.forget_settings();
         Ok(())
+    }
+
+    /// Gives the queue the kernel's own settings: whoever used this number before may have left others.
+    fn forget_settings(&self) {
+        let queue = PathBuf::from(format!("/sys/block/{}/queue", self.name()));
+        let most = fs::read_to_string(queue.join("max_hw_sectors_kb")).unwrap_or_default();
+        let most = most.trim().parse::<u64>().unwrap_or(MOST_KIB).min(MOST_KIB).to_string();
+        for (setting, value) in DEFAULTS.iter().chain([&("max_sectors_kb", most.as_str())]) {
+            // Not every kernel has each of them.
+            let _kernel_without_it = fs::write(queue.join(setting), value);
+        }
     }
 
     /// The file behind it.

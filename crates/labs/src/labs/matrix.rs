@@ -174,10 +174,16 @@ pub fn by_cause(outcomes: &[Outcome]) -> String {
 fn count_cause<'a>(tallies: &mut BTreeMap<&'a str, Tally>, lab: &Lab, outcome: &'a Outcome) {
     let named: Vec<&str> = outcome.counted(lab).map(|it| it.cause.as_str()).collect();
     let leads = named.first().is_some_and(|it| lab.causes.contains(it));
-    for cause in lab.causes {
+    // Where one is enough, it counts; the others are neither found nor missed.
+    let one = lab.causes.iter().find(|it| named.contains(it)).or(lab.causes.first());
+    let counted: Vec<&str> = match lab.any {
+        true => one.into_iter().copied().collect(),
+        false => lab.causes.to_vec(),
+    };
+    for cause in counted {
         let tally = tallies.entry(cause).or_default();
         tally.runs += 1;
-        match named.contains(cause) {
+        match named.contains(&cause) {
             true if leads => tally.first += 1,
             true => tally.found += 1,
             false => tally.missed += 1,
@@ -203,7 +209,7 @@ pub fn by_lab(outcomes: &[Outcome]) -> String {
         unmeasured += passes.iter().filter(|it| it.not_measured.is_some()).count();
         near += impacts.iter().filter(|it| it.near).count();
         let impact = impact(last, last.impact(lab));
-        let (sort, causes) = (sort(lab), lab.causes.join(", "));
+        let (sort, causes) = (sort(lab), lab.causes.join(if lab.any { " or " } else { ", " }));
         // Writing to a String cannot fail.
         writeln!(
             text,

@@ -30,6 +30,8 @@ pub enum Measure {
     Calls,
     /// Faults of the load's mapped files: the time between them, less what its processes computed.
     Faults,
+    /// What the program itself counts (transactions, commands): the time between them.
+    Own,
 }
 
 /// What takes a cause away.
@@ -76,10 +78,12 @@ pub struct Reading {
 }
 
 impl Measure {
-    /// Reads the counters of `device` or of the processes below `pids`.
-    pub fn read(self, device: &str, pids: &[u32]) -> Result<Reading> {
+    /// Reads the counters of the stage's device or of its processes.
+    pub fn read(self, stage: &Stage) -> Result<Reading> {
+        let (device, pids) = (stage.device(), &stage.measured_pids());
         let at = Instant::now();
         let (operations, time_ms) = match self {
+            Measure::Own => (stage.own_count()?, 0.0),
             Measure::Bytes => (sum_of(device, SECTORS)?, 0.0),
             Measure::Requests => (sum_of(device, REQUESTS)?, sum_of(device, TIMES)? as f64),
             Measure::Calls => with_cpu(pids, process::calls),
@@ -96,7 +100,7 @@ impl Measure {
         let whole = (after.at - before.at).as_secs_f64() * 1e3;
         Some(match self {
             Measure::Requests => time / operations,
-            Measure::Bytes | Measure::Calls | Measure::Faults => {
+            Measure::Bytes | Measure::Calls | Measure::Faults | Measure::Own => {
                 (whole - time).max(0.0) / operations
             }
         })

@@ -48,6 +48,8 @@ pub struct Lab {
     pub sort: Sort,
     /// The causes that it makes, or the one that it must not show.
     pub causes: &'static [&'static str],
+    /// Whether one of these causes is enough: all of them are true of the same trouble.
+    pub any: bool,
     /// Makes the devices and starts the load.
     pub build: fn(&mut Stage) -> Result<()>,
     /// What iostat must show, at least, for it to be the trouble of a document: column and value.
@@ -61,7 +63,16 @@ impl Lab {
         causes: &'static [&'static str],
         build: fn(&mut Stage) -> Result<()>,
     ) -> Lab {
-        Lab { name, sort: Sort::Cause, causes, build, symptom: &[] }
+        Lab { name, sort: Sort::Cause, causes, any: false, build, symptom: &[] }
+    }
+
+    /// One of whose causes any must be found first: a trouble that several of them tell of rightly.
+    pub const fn any(
+        name: &'static str,
+        causes: &'static [&'static str],
+        build: fn(&mut Stage) -> Result<()>,
+    ) -> Lab {
+        Lab { any: true, ..Lab::cause(name, causes, build) }
     }
 
     /// One of which a cause was taken away.
@@ -70,12 +81,12 @@ impl Lab {
         causes: &'static [&'static str],
         build: fn(&mut Stage) -> Result<()>,
     ) -> Lab {
-        Lab { name, sort: Sort::NearMiss, causes, build, symptom: &[] }
+        Lab { name, sort: Sort::NearMiss, causes, any: false, build, symptom: &[] }
     }
 
     /// A healthy or busy one.
     pub const fn control(name: &'static str, build: fn(&mut Stage) -> Result<()>) -> Lab {
-        Lab { name, sort: Sort::Control, causes: &[], build, symptom: &[] }
+        Lab { name, sort: Sort::Control, causes: &[], any: false, build, symptom: &[] }
     }
 
     /// The same, where iostat must show the trouble of a document, too.

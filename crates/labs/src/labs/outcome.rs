@@ -124,10 +124,19 @@ impl Outcome {
             Sort::Control => Mark::False,
             Sort::NearMiss if named.iter().any(|it| lab.causes.contains(it)) => Mark::False,
             Sort::NearMiss => Mark::Right,
-            Sort::Cause if !lab.causes.iter().all(|it| named.contains(it)) => Mark::Missed,
+            Sort::Cause if !Self::names_enough(lab, &named) => Mark::Missed,
             Sort::Cause if named.first().is_none_or(|it| !lab.causes.contains(it)) => Mark::Found,
             Sort::Cause if self.differs(lab).is_empty() => Mark::Right,
             Sort::Cause => Mark::Found,
+        }
+    }
+
+    /// Whether every cause of the lab was named, or one of them where that is enough.
+    fn names_enough(lab: &Lab, named: &[&str]) -> bool {
+        let mut causes = lab.causes.iter();
+        match lab.any {
+            true => causes.any(|it| named.contains(it)),
+            false => causes.all(|it| named.contains(it)),
         }
     }
 
@@ -204,6 +213,18 @@ mod tests {
         assert_eq!(outcome(&[("hung-io", "info", "loop0")]).mark(&LAB), Mark::Missed);
         let found = outcome(&[("swap-io", "warning", "loop0"), ("hung-io", "warning", "loop0")]);
         assert_eq!(found.mark(&LAB), Mark::Found);
+    }
+
+    #[test]
+    fn one_of_several_causes_is_enough_where_the_lab_says_so() {
+        let lab = Lab::any("some", &["slow-sync", "flush-cost"], |_| Ok(()));
+        let first = outcome(&[("flush-cost", "critical", "loop0")]);
+        assert_eq!(first.mark(&lab), Mark::Right);
+        assert_eq!(first.mark(&Lab { any: false, ..lab }), Mark::Missed);
+        let second =
+            outcome(&[("swap-io", "warning", "loop0"), ("flush-cost", "critical", "loop0")]);
+        assert_eq!(second.mark(&lab), Mark::Found);
+        assert_eq!(outcome(&[]).mark(&lab), Mark::Missed);
     }
 
     #[test]

@@ -234,9 +234,9 @@ fn cost_meanwhile(
         }
         std::thread::sleep(POLL);
     }
-    let before = measure.read(stage.device(), &stage.measured_pids())?;
+    let before = measure.read(stage)?;
     std::thread::sleep(length);
-    let after = measure.read(stage.device(), &stage.measured_pids())?;
+    let after = measure.read(stage)?;
     Ok(measure.cost(&before, &after))
 }
 

@@ -75,6 +75,8 @@ pub struct Stage {
     pub relief: Option<Relief>,
     /// The processes that are measured, with all that they started; all of the load where it is empty.
     pub measured: Vec<u32>,
+    /// What the program itself counts, where that is measured.
+    count: Option<Box<dyn Fn() -> Result<u64>>>,
     /// The load; ended first.
     load: Vec<Child>,
     later: Vec<(Arc<AtomicBool>, JoinHandle<()>)>,
@@ -97,6 +99,7 @@ impl Stage {
             guest: None,
             relief: None,
             measured: Vec::new(),
+            count: None,
             load: Vec::new(),
             later: Vec::new(),
             hands: Vec::new(),
@@ -226,6 +229,22 @@ impl Stage {
         action: impl FnOnce(&mut Stage) -> Result<()> + 'static,
     ) {
         self.relief = Some(Relief::new(measure, action));
+    }
+
+    /// Says where the program itself counts what it does, and how its cause is taken away.
+    pub fn counted(
+        &mut self,
+        count: impl Fn() -> Result<u64> + 'static,
+        action: impl FnOnce(&mut Stage) -> Result<()> + 'static,
+    ) {
+        self.count = Some(Box::new(count));
+        self.relieved(Measure::Own, action);
+    }
+
+    /// What the program itself has counted.
+    pub fn own_count(&self) -> Result<u64> {
+        let nothing = || Error::failed("read what the program counts", "the lab names no count");
+        self.count.as_ref().ok_or_else(nothing).and_then(|count| count())
     }
 
     /// The same, where the cause is the program's own doing: another one takes its place.

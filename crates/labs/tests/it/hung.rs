@@ -199,9 +199,10 @@ impl Drop for Killed {
     }
 }
 
-/// The program that reads a device, whose every function has a name.
-fn reads() -> Result<PathBuf> {
-    let program = PathBuf::from(concat!(env!("CARGO_TARGET_TMPDIR"), "/hung-reads"));
+/// The program that reads a device, whose every function has a name. Each test builds its own: what another
+/// one is building cannot be run.
+fn reads(scratch: &Scratch) -> Result<PathBuf> {
+    let program = scratch.fresh("hung-reads");
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/programs/reads.c");
     let mut gcc = Command::new(command::find("gcc")?);
     gcc.args(["-static", "-O1", "-fno-omit-frame-pointer", "-o"]).arg(&program).arg(source);
@@ -245,7 +246,7 @@ fn silent_program() -> Result<()> {
     machine::need_bpf()?;
     let scratch = Scratch::new()?;
     let disk = LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?;
-    let bytes = std::fs::read(reads()?).context(|| "read the program".to_owned())?;
+    let bytes = std::fs::read(reads(&scratch)?).context(|| "read the program".to_owned())?;
     let silent = Silent::new(&scratch, bytes)?;
     let mut program = Command::new(silent.path().join("reads"));
     program.arg(disk.path());
@@ -263,7 +264,7 @@ fn silent_map() -> Result<()> {
     let silent = Silent::new(&scratch, b"1000 10 void A.b()\n".to_vec())?;
     let mut program = Command::new(command::find("unshare")?);
     program.args(["--mount", "sh", "-c", r#"mount --bind "$0" /tmp && exec "$@""#]);
-    program.arg(silent.path()).arg(reads()?).arg(disk.path()).arg("written");
+    program.arg(silent.path()).arg(reads(&scratch)?).arg(disk.path()).arg("written");
     expect_end(program, &silent, &scratch)
 }
 

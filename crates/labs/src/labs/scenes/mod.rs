@@ -17,6 +17,7 @@ pub mod journals;
 pub mod limits;
 pub mod missing;
 pub mod pairs;
+pub mod programs;
 pub mod quest_db;
 pub mod settings;
 
@@ -35,6 +36,11 @@ pub const ALL: &[&[Lab]] = &[
     guests::inside::LABS,
     blind::devices::LABS,
     blind::files::LABS,
+    programs::postgres::LABS,
+    programs::databases::LABS,
+    programs::embedded::LABS,
+    programs::languages::LABS,
+    programs::system::LABS,
 ];
 
 const MIB: u64 = 1 << 20;

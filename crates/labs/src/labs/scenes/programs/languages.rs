@@ -1,0 +1,222 @@
+//! Programs in Java and Go: what a runtime adds to waits (a lock around a sync, a log of the collector, a heap
+//! dump, threads that are parked).
+
+use super::*;
+use crate::labs::expected::Expected;
+
+/// The labs.
+pub const LABS: &[Lab] = &[
+    Lab::any("java-force-in-lock", LOCKS, |it| orders(it, "lock", (5000, 9000))),
+    Lab::control("java-flusher-outside-lock", |it| orders(it, "flusher", QUICK)),
+    Lab::any("java-heap-dump", DUMPS, heap_dump),
+    Lab::any("java-gc-log", GC_LOGS, |it| gc_log(it, true)),
+    Lab::control("java-gc-log-healthy", |it| gc_log(it, false)),
+    Lab::control("go-parked-threads", go_parked),
+];
+
+/// How long a good drive takes to empty its cache, microseconds.
+const QUICK: (u64, u64) = (QUICK_FLUSH_US, QUICK_FLUSH_US);
+/// What a lock that is held over a sync may rightly be called.
+const LOCKS: &[&str] = &["lock-behind-io", "flush-cost", "slow-sync", "fsync-heavy"];
+/// What a heap dump may rightly be called.
+const DUMPS: &[&str] =
+    &["dirty-throttle", "slow-writes", "device-saturated", "writeback-burst", "slow-sync"];
+/// What a collector's log beside a stream of writes may rightly be called.
+const GC_LOGS: &[&str] = &[
+    "dirty-throttle",
+    "slow-writes",
+    "journal-commit",
+    "device-saturated",
+    "writeback-burst",
+    "wbt-throttle",
+    "slow-sync",
+    "noisy-neighbour",
+];
+
+/// Twelve threads that store orders: FILE MODE. Each forces its own within a lock, or one thread forces what
+/// all have written, without it.
+const ORDERS: &str = r#"
+import java.nio.*; import java.nio.channels.*; import java.nio.file.*;
+import java.util.concurrent.locks.*;
+public class Orders {
+  static final Object LOCK = new Object();
+  static long written, forced;
+  public static void main(String[] a) throws Exception {
+    FileChannel file = FileChannel.open(Path.of(a[0]), StandardOpenOption.CREATE,
+        StandardOpenOption.WRITE);
+    boolean inLock = a[1].equals("lock");
+    if (!inLock) {
+      Thread flusher = new Thread(() -> flush(file), "flusher");
+      flusher.setDaemon(true);
+      flusher.start();
+    }
+    for (int i = 0; i < 12; i++) {
+      new Thread(() -> store(file, inLock), "order-" + i).start();
+    }
+  }
+  static void flush(FileChannel file) {
+    try {
+      while (true) {
+        long upTo;
+        synchronized (LOCK) { upTo = written; }
+        if (upTo == forced) { Thread.sleep(1); continue; }
+        file.force(false);
+        synchronized (LOCK) { forced = upTo; LOCK.notifyAll(); }
+      }
+    } catch (Exception e) { throw new RuntimeException(e); }
+  }
+  static void store(FileChannel file, boolean inLock) {
+    try {
+      ByteBuffer row = ByteBuffer.allocate(200);
+      while (true) {
+        row.clear();
+        synchronized (LOCK) {
+          file.write(row, (written * 200) % (64 << 20));
+          long mine = ++written;
+          if (inLock) file.force(false);
+          else while (forced < mine) LOCK.wait();
+        }
+        Thread.sleep(5);
+      }
+    } catch (Exception e) { throw new RuntimeException(e); }
+  }
+}
+"#;
+
+/// Keeps 300 MB and dumps them again and again: FOLDER.
+const DUMP: &str = r#"
+import java.lang.management.*; import java.nio.file.*; import java.util.*;
+public class Dump {
+  public static void main(String[] a) throws Exception {
+    List<byte[]> kept = new ArrayList<>();
+    for (int i = 0; i < 3000; i++) kept.add(new byte[100_000]);
+    var bean = ManagementFactory.newPlatformMXBeanProxy(ManagementFactory.getPlatformMBeanServer(),
+        "com.sun.management:type=HotSpotDiagnostic",
+        com.sun.management.HotSpotDiagnosticMXBean.class);
+    for (int n = 0; ; n++) {
+      Path file = Path.of(a[0], "heap.hprof");
+      Files.deleteIfExists(file);
+      bean.dumpHeap(file.toString(), true);
+      if (kept.size() == n) System.out.println(n);
+    }
+  }
+}
+"#;
+
+/// Makes garbage as fast as it can.
+const GARBAGE: &str = r#"
+public class Garbage {
+  static volatile byte[] last;
+  public static void main(String[] a) throws Exception {
+    for (int i = 0; ; i++) { last = new byte[2000]; if (i % 2000 == 0) Thread.sleep(1); }
+  }
+}
+"#;
+
+/// A program in Java that is written here, compiled when it starts.
+fn java(stage: &Stage, class: &str, source: &str, options: &[&str]) -> Result<Command> {
+    let java = command::find("java")?;
+    command::find("javac")?;
+    let file = stage.scratch.path().join(format!("{class}.java"));
+    std::fs::write(&file, source).context(|| format!("write {}", file.display()))?;
+    let mut java = Command::new(java);
+    java.args(["-XX:+UseSerialGC", "-Xmx500m"]).args(options).arg(file);
+    Ok(java)
+}
+
+/// Threads that store orders.
+fn orders(stage: &mut Stage, mode: &str, flush_us: (u64, u64)) -> Result<()> {
+    let (disk, hand) = disk(stage, 600, Kind::Ext4)?;
+    let file = disk.path().join("orders.dat");
+    let mut program = java(stage, "Orders", ORDERS, &[])?;
+    program.arg(&file).arg(mode);
+    stage.start(program)?;
+    wait_until("orders are stored", || std::fs::metadata(&file).is_ok_and(|it| it.len() > 0))?;
+    hand.set(flushing_in(stage.dice.between(flush_us.0, flush_us.1)));
+    stage.expected = Expected::default().on(disk.device().name()).by("java").file("orders.dat");
+    stage.keep(disk);
+    std::thread::sleep(Duration::from_secs(2));
+    Ok(())
+}
+
+/// The program stands still while its heap is written.
+fn heap_dump(stage: &mut Stage) -> Result<()> {
+    let (disk, hand) = disk(stage, 2000, Kind::Ext4)?;
+    let bdi = format!("/sys/dev/block/{}/bdi", disk.device().number()?);
+    hand.set(paced_at(stage.dice.between(40, 60)));
+    // What memory is to a smaller machine: so much may be dirty.
+    for (setting, value) in [("strict_limit", "1"), ("max_bytes", "33554432")] {
+        stage.set_file(PathBuf::from(&bdi).join(setting), value)?;
+    }
+    let mut program = java(stage, "Dump", DUMP, &[])?;
+    program.arg(disk.path());
+    stage.start(program)?;
+    let file = disk.path().join("heap.hprof");
+    wait_until("the heap is dumped", || std::fs::metadata(&file).is_ok_and(|it| it.len() > 0))?;
+    stage.expected = Expected::default().on(disk.device().name()).by("java").file("hprof");
+    stage.keep(disk);
+    Ok(())
+}
+
+/// A collector that logs each collection to a drive, which a stream of writes keeps full or not.
+fn gc_log(stage: &mut Stage, is_sick: bool) -> Result<()> {
+    let (disk, hand) = disk(stage, 3000, Kind::Ext4)?;
+    let log = format!("-Xlog:gc*=debug:file={}", disk.path().join("gc.log").display());
+    let program = java(stage, "Garbage", GARBAGE, &["-Xmn4m", &log])?;
+    stage.start(program)?;
+    hand.set(Speed { flush: Duration::ZERO, ..paced_at(stage.dice.between(20, 40)) });
+    if is_sick {
+        let script =
+            r#"while :; do dd if=/dev/zero of="$1/copy" bs=1M count=1500 conv=fsync; done"#;
+        stage.shell(script, &[disk.path()])?;
+    }
+    stage.expected = Expected::default().on(disk.device().name()).by("dd").by("java");
+    stage.keep(disk);
+    std::thread::sleep(Duration::from_secs(4));
+    Ok(())
+}
+
+/// Sixty threads that wait for nothing on the disk, and one that writes now and then: FILE.
+const PARKED: &str = r#"
+package main
+import ("os"; "runtime"; "sync"; "syscall"; "time")
+func main() {
+	var lock sync.Mutex
+	cond := sync.NewCond(&lock)
+	for i := 0; i < 30; i++ {
+		go func() { runtime.LockOSThread(); lock.Lock(); for { cond.Wait() } }()
+		go func() { runtime.LockOSThread(); for { t := syscall.Timespec{Nsec: 50000000}; syscall.Nanosleep(&t, nil) } }()
+	}
+	file, err := os.Create(os.Args[1])
+	if err != nil { panic(err) }
+	for {
+		file.WriteString("a line of a log\n")
+		cond.Broadcast()
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+"#;
+
+fn go_parked(stage: &mut Stage) -> Result<()> {
+    let go = command::find("go").or_else(|_| installed_go())?;
+    let (disk, hand) = disk(stage, 600, Kind::Ext4)?;
+    let source = stage.scratch.path().join("parked.go");
+    std::fs::write(&source, PARKED).context(|| format!("write {}", source.display()))?;
+    let program = stage.scratch.path().join("parked");
+    let mut build = Command::new(go);
+    build.args(["build", "-o"]).arg(&program).arg(&source).current_dir(stage.scratch.path());
+    build.env("GOCACHE", stage.scratch.path().join("go-cache")).env("GO111MODULE", "off");
+    command::output_of(build)?;
+    hand.set(flushing_in(QUICK_FLUSH_US));
+    let mut parked = Command::new(program);
+    parked.arg(disk.path().join("app.log"));
+    stage.start(parked)?;
+    stage.keep(disk);
+    Ok(())
+}
+
+/// Go where its own archive puts it.
+fn installed_go() -> Result<PathBuf> {
+    let go = PathBuf::from("/usr/local/go/bin/go");
+    if go.is_file() { Ok(go) } else { Err(Error::missing("go", "scripts/install-deps programs")) }
+}

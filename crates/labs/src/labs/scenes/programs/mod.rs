@@ -1,0 +1,98 @@
+//! Real programs from Debian's packages, each sick in a documented way, and a healthy twin of each.
+//!
+//! | where | what lives there |
+//! |---|---|
+//! | [`postgres`] | PostgreSQL: commits, checkpoint, spill, scan, vacuum |
+//! | [`databases`] | other servers: MariaDB, etcd, Redis, Prometheus |
+//! | [`embedded`] | databases within a program: SQLite, RocksDB |
+//! | [`languages`] | what runs in a JVM or in Go's runtime |
+//! | [`system`] | git, dpkg, rsync, rsyslogd, updatedb |
+//!
+//! Each program has its files on the lab's own device, speaks on a socket of that device or on 127.0.0.1, and
+//! is ended with the lab. The packages' own servers are left alone.
+//!
+//! What does not belong here: how a program is recognised and what it is advised (crate `iowhy-core`).
+
+use super::*;
+use crate::command;
+use crate::devices::{FileSystem, Hand, Speed};
+use crate::error::Context;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+pub mod databases;
+pub mod embedded;
+pub mod languages;
+pub mod postgres;
+pub mod system;
+
+/// What any trouble with syncs may rightly be called.
+const SYNCS: &[&str] = &["slow-sync", "flush-cost", "fsync-heavy"];
+/// What reads that one program takes from another may rightly be called.
+const READS: &[&str] =
+    &["bulk-scan", "noisy-neighbour", "slow-reads", "device-saturated", "page-cache-thrash"];
+/// What a device that is kept full by writes may rightly be called.
+const WRITES: &[&str] = &[
+    "device-saturated",
+    "dirty-throttle",
+    "slow-writes",
+    "slow-sync",
+    "writeback-burst",
+    "sync-storm",
+    "flush-cost",
+];
+
+/// What a healthy flash drive takes to empty its cache, microseconds.
+const QUICK_FLUSH_US: u64 = 200;
+/// What a flash drive takes for a request.
+const LATENCY: Duration = Duration::from_micros(150);
+
+/// A flash drive whose cache takes so long to empty.
+fn flushing_in(microseconds: u64) -> Speed {
+    let flush = Duration::from_micros(microseconds);
+    Speed { latency: LATENCY, flush, write_bps: 300 * MIB, read_bps: 300 * MIB, ..Speed::default() }
+}
+
+/// A drive of so many MiB a second.
+fn paced_at(mib: u64) -> Speed {
+    let bps = mib * MIB;
+    let flush = Duration::from_micros(1500);
+    Speed { latency: LATENCY, flush, write_bps: bps, read_bps: bps, ..Speed::default() }
+}
+
+/// A file system on a device whose speed the hand changes: as fast as memory until then.
+fn disk(stage: &mut Stage, mib: u64, kind: Kind) -> Result<(FileSystem, Hand)> {
+    let (device, hand) = stage.hidden(mib)?;
+    Ok((stage.mounted(device, kind)?, hand))
+}
+
+/// A folder on a file system, of `user` where it is not root's.
+fn folder(stage: &Stage, disk: &FileSystem, user: Option<&str>) -> Result<PathBuf> {
+    let folder = disk.path().join("data");
+    std::fs::create_dir(&folder).context(|| format!("make {}", folder.display()))?;
+    if let Some(user) = user {
+        stage.scratch.let_pass()?;
+        let owner = format!("{user}:");
+        command::run("chown", [Path::new(&owner), &folder])?;
+        command::run("chmod", [Path::new("700"), &folder])?;
+    }
+    Ok(folder)
+}
+
+/// A program run by a user that its package has made.
+fn as_user(user: &str, program: &Path) -> Result<Command> {
+    if command::run("id", ["-u", user]).is_err() {
+        return Err(Error::missing(format!("the user {user}"), "scripts/install-deps programs"));
+    }
+    let mut setpriv = Command::new(command::find("setpriv")?);
+    setpriv.args(["--reuid", user, "--regid", user, "--clear-groups"]).arg(program);
+    // Nobody else's home or working directory is of use to it.
+    setpriv.current_dir("/");
+    Ok(setpriv)
+}
+
+/// A number that a load writes into a file after each operation.
+fn number_in(file: &Path) -> Result<u64> {
+    let text = std::fs::read_to_string(file).context(|| format!("read {}", file.display()))?;
+    text.trim().parse().context(|| format!("read the number in {}", file.display()))
+}

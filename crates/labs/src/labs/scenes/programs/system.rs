@@ -1,0 +1,184 @@
+//! Programs of the system: git, dpkg, rsync, rsyslogd and updatedb.
+
+use super::*;
+use crate::labs::expected::Expected;
+
+/// The labs.
+pub const LABS: &[Lab] = &[
+    Lab::any("git-cold-status", &["metadata-scan", "slow-metadata"], |it| git(it, true)),
+    Lab::control("git-warm-status", |it| git(it, false)),
+    Lab::any("dpkg-unpack", &["fsync-heavy", "flush-cost", "slow-sync"], |it| dpkg(it, SLOW)),
+    Lab::control("dpkg-unpack-healthy", |it| dpkg(it, QUICK_FLUSH_US)),
+    Lab::any("rsyslog-sync", &["flush-cost", "slow-sync", "fsync-heavy", "log-flood"], |it| {
+        rsyslog(it, SLOW, true)
+    }),
+    Lab::control("rsyslog-healthy", |it| rsyslog(it, QUICK_FLUSH_US, false)),
+    Lab::any("rsync-beside-reader", RSYNCS, |it| rsync(it, true)),
+    Lab::control("rsync-healthy", |it| rsync(it, false)),
+    Lab::any("updatedb-cold", &["metadata-scan", "slow-metadata"], updatedb),
+];
+
+/// How long a drive without protection against power loss takes to empty its cache, microseconds.
+const SLOW: u64 = 6000;
+/// What a copy of many files beside a paced reader may rightly be called.
+const RSYNCS: &[&str] =
+    &["bulk-scan", "noisy-neighbour", "device-saturated", "slow-reads", "dirty-throttle"];
+
+/// Makes many files in folders: FOLDER FILES.
+const TREE: &str = "
+import os, sys
+root, files = sys.argv[1], int(sys.argv[2])
+for n in range(files):
+    folder = f'{root}/d{n % 600}/e{n % 7}'
+    if n < 4200: os.makedirs(folder, exist_ok=True)
+    with open(f'{folder}/f{n}.c', 'w') as file: file.write('int x%d;\\n' % n)
+";
+
+/// A tree of so many files below `folder`.
+fn tree(folder: &Path, files: u64) -> Result<()> {
+    let mut make = Command::new(command::find("python3")?);
+    make.args(["-c", TREE]).arg(folder).arg(files.to_string());
+    command::output_of(make).map(drop)
+}
+
+/// `git status` again and again, each time with nothing in memory, or with all.
+fn git(stage: &mut Stage, is_cold: bool) -> Result<()> {
+    let git = command::find("git")?;
+    let (disk, hand) = disk(stage, 900, Kind::Ext4)?;
+    let work = disk.path().join("work");
+    tree(&work, 30_000)?;
+    let run = |words: &[&str]| {
+        let mut command = Command::new(&git);
+        command.arg("-C").arg(&work).args(["-c", "user.name=lab", "-c", "user.email=lab@lab"]);
+        command.args(["-c", "gc.auto=0"]).args(words);
+        command::output_of(command).map(drop)
+    };
+    run(&["init", "-q"])?;
+    run(&["add", "-A"])?;
+    run(&["commit", "-q", "-m", "all"])?;
+    disk.remount()?;
+    hand.latency(Duration::from_micros(stage.dice.between(300, 700)));
+    let drop_caches = "while :; do sync -f \"$2\"; echo 2 >/proc/sys/vm/drop_caches; \
+                       git -C \"$2\" status -s; done";
+    let warm = "git -C \"$2\" status -s; while :; do git -C \"$2\" status -s; sleep 1; done";
+    if !is_cold {
+        run(&["status", "-s"])?;
+    }
+    stage.shell(if is_cold { drop_caches } else { warm }, &[&git, &work])?;
+    stage.expected = Expected::default().on(disk.device().name()).by("git");
+    stage.keep(disk);
+    Ok(())
+}
+
+/// dpkg unpacks a package of many files into a system of its own, again and again; it syncs each file.
+fn dpkg(stage: &mut Stage, flush_us: u64) -> Result<()> {
+    let dpkg = command::find("dpkg")?;
+    let (disk, hand) = disk(stage, 900, Kind::Ext4)?;
+    let source = stage.scratch.path().join("source");
+    tree(&source.join("opt/lab"), 1500)?;
+    std::fs::create_dir(source.join("DEBIAN")).context(|| "make a package".to_owned())?;
+    let control = "Package: lab\nVersion: 1\nArchitecture: all\nMaintainer: lab <lab@lab>\n\
+                   Description: many files\n";
+    std::fs::write(source.join("DEBIAN/control"), control)
+        .context(|| "write a package's control file".to_owned())?;
+    let package = stage.scratch.path().join("lab.deb");
+    command::run("dpkg-deb", [Path::new("-Znone"), Path::new("-b"), &source, &package])?;
+    for folder in ["updates", "info"] {
+        let folder = disk.path().join("var/lib/dpkg").join(folder);
+        std::fs::create_dir_all(&folder).context(|| format!("make {}", folder.display()))?;
+    }
+    let status = disk.path().join("var/lib/dpkg/status");
+    std::fs::write(&status, "").context(|| format!("write {}", status.display()))?;
+    hand.set(flushing_in(flush_us));
+    let pause = if flush_us == SLOW { "0" } else { "2" };
+    let script = r#"while :; do "$1" --root="$2" --force-all --log=/dev/null --unpack "$3"; sleep "$4"; done"#;
+    stage.shell(script, &[&dpkg, disk.path(), &package, Path::new(pause)])?;
+    stage.expected = Expected::fix(&["dpkg"]).on(disk.device().name()).by("dpkg");
+    stage.keep(disk);
+    Ok(())
+}
+
+/// Sends lines to a socket: SOCKET A_SECOND.
+const LINES: &str = "
+import socket, sys, time
+to = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+to.connect(sys.argv[1])
+n = 0
+while True:
+    to.send(b'<14>app: request %d was answered' % n)
+    n += 1
+    time.sleep(1 / int(sys.argv[2]))
+";
+
+/// rsyslogd that syncs after each line, or that leaves it to the kernel.
+fn rsyslog(stage: &mut Stage, flush_us: u64, syncs: bool) -> Result<()> {
+    let rsyslogd = command::find("rsyslogd")?;
+    let (disk, hand) = disk(stage, 600, Kind::Ext4)?;
+    let (socket, log) = (disk.path().join("socket"), disk.path().join("messages"));
+    let settings = format!(
+        "module(load=\"imuxsock\" SysSock.Use=\"off\")\n\
+         input(type=\"imuxsock\" Socket=\"{}\" RateLimit.Interval=\"0\")\n\
+         action(type=\"omfile\" file=\"{}\" sync=\"{}\")\n",
+        socket.display(),
+        log.display(),
+        if syncs { "on" } else { "off" }
+    );
+    let file = stage.scratch.path().join("rsyslog.conf");
+    std::fs::write(&file, settings).context(|| format!("write {}", file.display()))?;
+    let mut server = Command::new(rsyslogd);
+    server.args(["-n", "-i", "NONE", "-f"]).arg(&file);
+    stage.start(server)?;
+    wait_until("rsyslogd listens", || socket.exists())?;
+    hand.set(flushing_in(flush_us));
+    let rate = if syncs { 1500 } else { 50 }.to_string();
+    stage.python(LINES, &[&socket, Path::new(&rate)])?;
+    wait_until("rsyslogd writes", || log.exists())?;
+    let fix = Expected::fix(&["sync=", "omfile", "rsyslog"]).on(disk.device().name());
+    stage.expected = fix.by("rsyslogd").by("rs:main Q:Reg").file("messages");
+    stage.keep(disk);
+    Ok(())
+}
+
+/// rsync copies many files; where it is sick, beside somebody who reads at random.
+fn rsync(stage: &mut Stage, is_sick: bool) -> Result<()> {
+    let rsync = command::find("rsync")?;
+    let (disk, hand) = disk(stage, 2500, Kind::Ext4)?;
+    let from = disk.path().join("from");
+    std::fs::create_dir(&from).context(|| format!("make {}", from.display()))?;
+    for index in 0..20 {
+        fio::prepare(&from.join(format!("video{index}")), 30 * MIB)?;
+    }
+    let data = fio::prepare(&disk.path().join("table"), 256 * MIB)?;
+    disk.remount()?;
+    hand.set(Speed { flush: Duration::ZERO, ..paced_at(stage.dice.between(50, 70)) });
+    let limit = if is_sick { "0" } else { "10000" };
+    let script = r#"while :; do "$1" -r --bwlimit="$3" "$2/from/" "$2/to/"; rm -r "$2/to"; echo 1 >/proc/sys/vm/drop_caches; done"#;
+    stage.shell(script, &[&rsync, disk.path(), Path::new(limit)])?;
+    if is_sick {
+        let job = Job::new(&data, Engine::Psync, Access::RandomRead, 8192)
+            .direct()
+            .with("size", (256 * MIB).to_string())
+            .with("numjobs", "2");
+        stage.fio_as("app", job)?;
+    }
+    stage.expected = Expected::default().on(disk.device().name()).by("rsync").by("app");
+    stage.keep(disk);
+    Ok(())
+}
+
+/// updatedb goes through a tree of which nothing is in memory.
+fn updatedb(stage: &mut Stage) -> Result<()> {
+    let updatedb = command::find("updatedb")?;
+    let (disk, hand) = disk(stage, 900, Kind::Ext4)?;
+    tree(&disk.path().join("home"), 40_000)?;
+    disk.remount()?;
+    hand.latency(Duration::from_micros(stage.dice.between(300, 700)));
+    let script = "while :; do rm -f \"$3\"; \"$1\" -U \"$2\" -o \"$3\" -l 0 --prunepaths '' \
+                  --prunefs ''; echo 2 >/proc/sys/vm/drop_caches; done";
+    let database = stage.scratch.path().join("places");
+    stage.shell(script, &[&updatedb, disk.path(), &database])?;
+    stage.expected =
+        Expected::default().on(disk.device().name()).by("updatedb").by("updatedb.ploca");
+    stage.keep(disk);
+    Ok(())
+}
