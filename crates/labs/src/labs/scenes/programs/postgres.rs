@@ -68,7 +68,10 @@ impl Server {
         for setting in common.iter().chain(setup.settings) {
             postgres.args(["-c", setting]);
         }
-        stage.start(setup.inside.map_or(postgres, |it| it.inside(&postgres)))?;
+        if let Some(cgroup) = setup.inside {
+            postgres = cgroup.inside(&postgres);
+        }
+        stage.start(postgres)?;
         let server = Server { socket };
         wait_until("PostgreSQL answers", || server.sql("select 1").is_ok())?;
         let mut fill = server.bench()?;

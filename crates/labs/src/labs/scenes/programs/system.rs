@@ -58,13 +58,14 @@ fn git(stage: &mut Stage, is_cold: bool) -> Result<()> {
     run(&["commit", "-q", "-m", "all"])?;
     disk.remount()?;
     hand.latency(Duration::from_micros(stage.dice.between(300, 700)));
-    let drop_caches = "while :; do sync -f \"$2\"; echo 2 >/proc/sys/vm/drop_caches; \
-                       git -C \"$2\" status -s; done";
-    let warm = "git -C \"$2\" status -s; while :; do git -C \"$2\" status -s; sleep 1; done";
+    let cold =
+        r#"while :; do umount "$3"; mount -o noatime "$4" "$3"; "$1" -C "$2" status -s; done"#;
+    let warm = r#"while :; do "$1" -C "$2" status -s; sleep 1; done"#;
     if !is_cold {
         run(&["status", "-s"])?;
     }
-    stage.shell(if is_cold { drop_caches } else { warm }, &[&git, &work])?;
+    let (point, node) = (disk.path(), disk.device().path());
+    stage.shell(if is_cold { cold } else { warm }, &[&git, &work, point, node])?;
     stage.expected = Expected::default().on(disk.device().name()).by("git");
     stage.keep(disk);
     Ok(())
@@ -152,8 +153,12 @@ fn rsync(stage: &mut Stage, is_sick: bool) -> Result<()> {
     disk.remount()?;
     hand.set(Speed { flush: Duration::ZERO, ..paced_at(stage.dice.between(50, 70)) });
     let limit = if is_sick { "0" } else { "10000" };
-    let script = r#"while :; do "$1" -r --bwlimit="$3" "$2/from/" "$2/to/"; rm -r "$2/to"; echo 1 >/proc/sys/vm/drop_caches; done"#;
-    stage.shell(script, &[&rsync, disk.path(), Path::new(limit)])?;
+    let script = r#"while :; do "$1" -r --bwlimit="$3" "$2/from/" "$2/to/"; rm -r "$2/to"; done"#;
+    let memory = Cgroup::memory(&stage.scratch, 200 * MIB)?;
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", script, "sh"]).arg(&rsync).arg(disk.path()).arg(limit);
+    stage.start(memory.inside(&shell))?;
+    stage.keep(memory);
     if is_sick {
         let job = Job::new(&data, Engine::Psync, Access::RandomRead, 8192)
             .direct()
@@ -173,10 +178,10 @@ fn updatedb(stage: &mut Stage) -> Result<()> {
     tree(&disk.path().join("home"), 40_000)?;
     disk.remount()?;
     hand.latency(Duration::from_micros(stage.dice.between(300, 700)));
-    let script = "while :; do rm -f \"$3\"; \"$1\" -U \"$2\" -o \"$3\" -l 0 --prunepaths '' \
-                  --prunefs ''; echo 2 >/proc/sys/vm/drop_caches; done";
+    let script = r#"while :; do umount "$2"; mount -o noatime "$4" "$2"; rm -f "$3"
+        "$1" -U "$2" -o "$3" -l 0 --prunepaths '' --prunefs ''; done"#;
     let database = stage.scratch.path().join("places");
-    stage.shell(script, &[&updatedb, disk.path(), &database])?;
+    stage.shell(script, &[&updatedb, disk.path(), &database, disk.device().path()])?;
     stage.expected =
         Expected::default().on(disk.device().name()).by("updatedb").by("updatedb.ploca");
     stage.keep(disk);
