@@ -32,9 +32,9 @@ const SPILLS: &[&str] = &[
 const SCAN: &str = "select max(filler) from pgbench_accounts";
 /// Reads all of a table, also what needs no vacuum.
 const VACUUM: &str = "vacuum (freeze, disable_page_skipping) pgbench_accounts";
-/// Sorts all of a table. The result is not fetched.
-const SORT: &str = "select 1 from (select filler, aid, md5(aid::text) as x from pgbench_accounts \
-                    order by x offset 1000000000) as t";
+/// Sorts whole rows of a table: what is sorted is more than the server's memory.
+const SORT: &str = "select count(filler), count(x) from (select filler, md5(aid::text) as x \
+                    from pgbench_accounts order by x offset 0) as t";
 
 /// Who may run it.
 const USER: &str = "postgres";
@@ -205,7 +205,7 @@ fn spill(stage: &mut Stage, work_mem: &str) -> Result<()> {
     let memory = is_sick.then(|| Cgroup::memory(&stage.scratch, 150 * MIB)).transpose()?;
     let work = format!("work_mem={work_mem}");
     let settings = ["shared_buffers=32MB", "max_parallel_workers_per_gather=0", &work];
-    let setup = Setup { scale: 15, settings: &settings, inside: memory.as_ref() };
+    let setup = Setup { scale: 25, settings: &settings, inside: memory.as_ref() };
     let server = Server::new(stage, &disk, &setup)?;
     hand.set(paced_at(stage.dice.between(50, 70)));
     server.repeat(stage, SORT)?;
