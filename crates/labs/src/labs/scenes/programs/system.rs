@@ -46,7 +46,7 @@ fn git(stage: &mut Stage, is_cold: bool) -> Result<()> {
     let git = command::find("git")?;
     let (disk, hand) = disk(stage, 900, Kind::Ext4)?;
     let work = disk.path().join("work");
-    tree(&work, 30_000)?;
+    tree(&work, 15_000)?;
     let run = |words: &[&str]| {
         let mut command = Command::new(&git);
         command.arg("-C").arg(&work).args(["-c", "user.name=lab", "-c", "user.email=lab@lab"]);
