@@ -44,7 +44,6 @@ const CALLS: &[(c_long, u32, u32)] = &[
     (libc::SYS_io_submit, wire::USE_READ, wire::SHAPE_SUBMIT),
     (libc::SYS_fsync, wire::USE_FSYNC, wire::SHAPE_FD),
     (libc::SYS_fdatasync, wire::USE_FSYNC, wire::SHAPE_FD),
-    (libc::SYS_sync_file_range, wire::USE_FSYNC, wire::SHAPE_FD),
     (libc::SYS_syncfs, wire::USE_FSYNC, wire::SHAPE_FD),
     (libc::SYS_openat, wire::USE_OPEN, wire::SHAPE_PATH_AT),
     (libc::SYS_openat2, wire::USE_OPEN, wire::SHAPE_PATH_AT),

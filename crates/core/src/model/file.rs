@@ -50,7 +50,7 @@ table! {
         writes: u64 [Count] "Calls that wrote to it, and writes by io_uring.",
         read_bytes: u64 [Bytes] "What the reads gave the program, from the page cache or a device.",
         write_bytes: u64 [Bytes] "What the program wrote, into the page cache or to a device.",
-        fsyncs: u64 [Count] "Calls that make it durable: fsync, fdatasync, sync_file_range, syncfs.",
+        fsyncs: u64 [Count] "Calls that make it durable: fsync, fdatasync, syncfs; sync_file_range makes nothing durable.",
         stats: u64 [Count] "Calls that only ask about it: stat, statx, access, readlink.",
         scans: u64 [Count] "Calls that list a directory's entries; a listing takes at least two.",
         renames: u64 [Count] "Times it was given another name; under the name that it had.",

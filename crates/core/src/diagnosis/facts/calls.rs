@@ -16,12 +16,8 @@ pub struct Call(&'static str, u32, u32);
 const NONE: u32 = u32::MAX;
 
 /// Calls that make one file durable.
-pub const SYNC_FILE: &[Call] = &[
-    Call("fsync", 74, 82),
-    Call("fdatasync", 75, 83),
-    Call("msync", 26, 227),
-    Call("sync_file_range", 277, 84),
-];
+pub const SYNC_FILE: &[Call] =
+    &[Call("fsync", 74, 82), Call("fdatasync", 75, 83), Call("msync", 26, 227)];
 /// Calls that write back a whole file system or all of them.
 pub const SYNC_ALL: &[Call] = &[Call("sync", 162, 81), Call("syncfs", 306, 267)];
 /// How programs' locks wait.
@@ -50,6 +46,8 @@ pub const WRITE: &[Call] = &[
     Call("pwritev", 296, 70),
     Call("pwritev2", 328, 287),
     Call("fallocate", 285, 47),
+    // It begins or awaits writeback, and makes nothing durable.
+    Call("sync_file_range", 277, 84),
 ];
 /// Calls that take completions of asynchronous I/O, or submit it.
 pub const ASYNC: &[Call] = &[

@@ -1,7 +1,7 @@
 //! Somebody behind the device lets only so many requests or bytes a second through.
 
 use super::*;
-use crate::analysis::Interval;
+use crate::analysis::{Direction, Interval};
 use crate::analysis::patterns::{Bin, Timeline};
 use crate::analysis::summary::DeviceSummary;
 use facts::{Seller, shape};
@@ -138,11 +138,21 @@ pub fn is_saturated(device: &DeviceSummary) -> bool {
     mean_ns(device) >= SLOW_NS && is_deep(device)
 }
 
+/// Whether flushes take much of the device's time: a program that waits for each gets as many a second as
+/// the flush allows, which is even by itself.
+fn is_flushing(device: &DeviceSummary) -> bool {
+    let flush = facts::stage(device, Direction::Flush, Interval::D2c).map_or(0, |it| it.sum_ns);
+    flush as f64 >= FLUSHING * facts::stage_sum(device, Interval::D2c) as f64 && flush > 0
+}
+
+/// The share of the time at the device that flushes take, from which on they set the pace. Chosen.
+const FLUSHING: f64 = 0.3;
+
 pub(super) fn plateau(facts: &Facts<'_>, device: &DeviceSummary) -> Option<Plateau> {
     let is_sold = facts.seller(device) != Seller::Unknown;
     let slow_ns = if is_sold { SLOW_SOLD_NS } else { SLOW_NS };
     let waits = mean_ns(device) >= slow_ns && is_deep(device);
-    if !waits || super::tag_starvation::sets_the_pace(facts, device) {
+    if !waits || super::tag_starvation::sets_the_pace(facts, device) || is_flushing(device) {
         return None;
     }
     let timeline = even_bins(&facts.patterns(&device.device)?.timeline);
@@ -472,5 +482,25 @@ mod tests {
         assert_eq!(found.confidence, Confidence::Likely);
         // Two that vary, and their sum with them.
         assert_eq!(instance(150, 400), None);
+    }
+
+    #[test]
+    fn a_flush_that_sets_the_pace_is_no_limit() {
+        let judged = |flush: u64| {
+            let mut script = Script::new(10);
+            for turn in 0..2400_u64 {
+                let at = (turn * 4_000_000) as i64;
+                for write in 0..4 {
+                    let write = script.write("sda", 4096).by(7, "etcd").at(at).sector(turn * 64 + write * 8);
+                    write.direct(0, 0, 2_500_000).add();
+                }
+                let asked = script.request("sda", crate::model::Operation::Flush).at(at);
+                asked.by(7, "etcd").issued(flush).add();
+            }
+            let found = diagnose(&script.summary()).findings;
+            found.iter().any(|it| it.cause == "provider-cap")
+        };
+        assert!(judged(100_000), "a limit");
+        assert!(!judged(10_000_000), "flushes");
     }
 }
