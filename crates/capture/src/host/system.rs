@@ -71,11 +71,47 @@ fn distribution() -> String {
         .map_or_else(String::new, |name| name.trim_matches('"').to_owned())
 }
 
-/// Whether a hypervisor is below: where a CPU tells its features (x86), it tells this, too.
+/// What firmware says of machines that hypervisors make. Sources: systemd's detect-virt and the vendors' own
+/// names. A bare-metal instance of Amazon has its vendor's name, too, and ".metal" in its product's.
+const HYPERVISORS: &[&str] = &[
+    "KVM",
+    "QEMU",
+    "VMware",
+    "VirtualBox",
+    "Xen",
+    "Bochs",
+    "Parallels",
+    "BHYVE",
+    "Hyper-V",
+    "Virtual Machine",
+    "Google Compute Engine",
+    "Alibaba Cloud ECS",
+    "OpenStack",
+    "Amazon EC2",
+];
+
+/// Whether a hypervisor is below. x86's CPUs tell it with their features; elsewhere firmware or the device
+/// tree does. `None` where nothing says it.
 fn is_virtual() -> Option<bool> {
-    let text = read_text("/proc/cpuinfo")?;
-    let features = text.lines().find_map(|line| line.strip_prefix("flags"))?;
-    Some(features.split_whitespace().any(|feature| feature == "hypervisor"))
+    let cpus = read_text("/proc/cpuinfo").unwrap_or_default();
+    let node = ["/sys/hypervisor/type", "/proc/device-tree/hypervisor"];
+    let has_node = node.iter().any(|path| std::path::Path::new(path).exists());
+    let firmware = ["sys_vendor", "product_name"];
+    let firmware = firmware.map(|name| read_text(format!("/sys/class/dmi/id/{name}")));
+    let firmware = firmware.into_iter().flatten().collect::<Vec<_>>().join(" ");
+    virtual_by(&cpus, has_node, &firmware)
+}
+
+fn virtual_by(cpus: &str, has_node: bool, firmware: &str) -> Option<bool> {
+    if let Some(features) = cpus.lines().find_map(|line| line.strip_prefix("flags")) {
+        return Some(features.split_whitespace().any(|feature| feature == "hypervisor"));
+    }
+    let names_one = HYPERVISORS.iter().any(|name| firmware.contains(name));
+    match has_node {
+        true => Some(true),
+        false if firmware.trim().is_empty() => None,
+        false => Some(names_one && !firmware.contains(".metal")),
+    }
 }
 
 fn memory_bytes() -> u64 {
@@ -84,4 +120,26 @@ fn memory_bytes() -> u64 {
         line.strip_prefix("MemTotal:")?.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()
     });
     kilobytes.unwrap_or(0) * 1024
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arm_s_machines_are_known_by_their_firmware() {
+        let arm = "processor\t: 0\nFeatures\t: fp asimd evtstrm";
+        for (node, firmware, expected) in [
+            (false, "Amazon EC2 c6g.large", Some(true)),
+            (false, "Amazon EC2 c6g.metal", Some(false)),
+            (false, "QEMU KVM Virtual Machine", Some(true)),
+            (false, "HPE ProLiant RL300 Gen11", Some(false)),
+            (true, "", Some(true)),
+            (false, "", None),
+        ] {
+            assert_eq!(virtual_by(arm, node, firmware), expected, "{firmware}");
+        }
+        assert_eq!(virtual_by("flags\t\t: fpu hypervisor", false, ""), Some(true));
+        assert_eq!(virtual_by("flags\t\t: fpu sse", true, "QEMU"), Some(false));
+    }
 }

@@ -3,6 +3,7 @@
 use super::facts::Facts;
 use super::finding::Finding;
 use super::words;
+use crate::analysis::summary::DeviceSummary;
 
 /// Whose share of the bytes or requests a person would suspect: a third.
 const SUSPICIOUS: f64 = 0.33;
@@ -31,6 +32,9 @@ pub(super) fn red_herrings(facts: &Facts<'_>, findings: &[Finding]) -> Vec<Strin
             continue;
         }
         let Some(owner) = device.processes.first() else { continue };
+        if is_for_others(facts, device, &owner.subject.process) {
+            continue;
+        }
         let name = words::process(&owner.subject.process, owner.subject.pid, None);
         if let Some(burst) = facts.burst(&device.device) {
             sentences.push(format!(
@@ -50,4 +54,39 @@ pub(super) fn red_herrings(facts: &Facts<'_>, findings: &[Finding]) -> Vec<Strin
         }
     }
     sentences
+}
+
+/// Whether what a device does is somebody else's doing: iowhy's own reading of programs, a worker of the
+/// kernel, or a device below another, whose requests serve those above.
+fn is_for_others(facts: &Facts<'_>, device: &DeviceSummary, process: &str) -> bool {
+    let is_below = |upper: &DeviceSummary| upper.below.contains(&device.device);
+    process == "iowhy" || process.starts_with("kworker/") || facts.devices().iter().any(is_below)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::diagnosis::diagnose;
+    use crate::model::WaitClass;
+    use crate::script::Script;
+
+    /// What is said of somebody who reads much of a disk for which nobody waits.
+    fn said(process: &str) -> Vec<String> {
+        let mut script = Script::new(10);
+        for index in 0..500_i64 {
+            let slow = script.read("sda", 4096).by(7, "db").at(index * 19_000_000);
+            slow.sector(index as u64 * 7919 * 8).direct(500, 500, 18_000_000).add();
+            script.read("sdb", 4096).by(8, process).at(index * 19_000_000).direct(0, 0, 9000).add();
+        }
+        script.wait((7, "db"), WaitClass::PageRead, 9_000_000_000, 9_000_000_000, 0);
+        let sda = script.names.intern("sda");
+        script.batch.waits[0].device = Some(sda);
+        diagnose(&script.summary()).red_herrings
+    }
+
+    #[test]
+    fn who_works_for_others_is_no_suspect() {
+        assert_eq!(said("cadvisor").len(), 1);
+        assert_eq!(said("iowhy"), [] as [String; 0]);
+        assert_eq!(said("kworker/u8:3"), [] as [String; 0]);
+    }
 }
