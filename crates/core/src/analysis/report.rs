@@ -33,7 +33,7 @@ pub(super) fn summary(
         losses: environment.losses.clone(),
         identities: rows.identities(&samples, ledger.as_ref()),
         ledger,
-        chains: all.chains.chains(names),
+        chains: all.chains.chains(&environment.architecture, names),
         blame: None,
         activity: all.files.activity(names),
         samples,

@@ -289,7 +289,11 @@ impl Finding {
     /// Takes over from a bottleneck that it explains who waits, and where.
     pub(super) fn explain(&mut self, bottleneck: &Finding) {
         self.bottlenecks.push(bottleneck.cause);
-        if self.waits.is_some() {
+        // Waits of others are worth a word where they matter.
+        let is_own = bottleneck.subject.process == self.subject.process
+            && bottleneck.subject.pid == self.subject.pid;
+        let is_worth = bottleneck.severity > Severity::Info || is_own;
+        if self.waits.is_some() || !is_worth && self.subject.process.is_some() {
             return;
         }
         self.waits = Some(bottleneck.sentence.clone());

@@ -131,12 +131,15 @@ impl Tally {
         account.add(&told, first, last);
     }
 
-    /// The chains; `None` where there were none.
-    pub fn chains(&self, names: &Names) -> Option<Chains> {
-        if self.chains.is_empty() {
+    /// The chains; `None` where there were none. A process that waits for its child is no victim of it:
+    /// a shell waits for all of its commands.
+    pub fn chains(&self, architecture: &str, names: &Names) -> Option<Chains> {
+        let is_kept = |key: &&Key| !is_parent(key, architecture);
+        let mut all: Vec<(&Key, &Account)> =
+            self.chains.iter().filter(|(key, _)| is_kept(key)).collect();
+        if all.is_empty() {
             return None;
         }
-        let mut all: Vec<(&Key, &Account)> = self.chains.iter().collect();
         // By text, so that the order does not depend on the numbers of names.
         all.sort_by_cached_key(|(key, account)| {
             (std::cmp::Reverse(account.time_ns), self.order(key, names))
@@ -235,6 +238,16 @@ impl Account {
             put(&mut self.kernel_stacks, stack, time, MOST_FILES);
         }
     }
+}
+
+/// Whether a chain begins in wait4(2) or waitid(2), for another process.
+fn is_parent(key: &Key, architecture: &str) -> bool {
+    let waits: [u32; 2] = match architecture {
+        "aarch64" | "riscv64" => [260, 95],
+        _ => [61, 247],
+    };
+    let [first, second, ..] = &key.hops[..] else { return false };
+    first.pid != second.pid && first.syscall.is_some_and(|call| waits.contains(&call))
 }
 
 /// A recording may hold any number.
@@ -374,6 +387,17 @@ mod tests {
         assert_eq!((most.steps[1].tid, most.class), (Some(7), "fsync"));
         assert_eq!(chains.rows[1].steps.len(), 3);
         assert_eq!(chains.rows[1].files, [("/data/snap".to_owned(), 500)]);
+    }
+
+    #[test]
+    fn a_shell_is_no_victim_of_its_command() {
+        for (call, is_told) in [(61, false), (247, false), (202, true)] {
+            let mut script = Script::new(10);
+            script.chain(&[(5, "sh"), (7, "cat")], 2_000, 3_000);
+            let rows = &mut script.batch.wait_chains;
+            (rows[0].pid, rows[0].syscall) = (5, Some(call));
+            assert_eq!(script.summary().chains.is_some(), is_told, "{call}");
+        }
     }
 
     #[test]
