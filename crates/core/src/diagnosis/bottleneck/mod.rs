@@ -2,16 +2,16 @@
 //!
 //! A bottleneck says who waits in which call for which file and device, how long each wait is, and
 //! what bounds it. It claims no mechanism: a named cause that explains the same time stands above
-//! it (see [`super::rank`]). It is worth a warning only where waits are slow by the standards of
-//! the field ([`slow`]); below that it is information.
+//! it (see `rank`). It is worth a warning only where waits are slow by the standards of the field
+//! (see `bound`); below that it is information.
 //!
 //! | where | what |
 //! |---|---|
-//! | [`kind`] | what sort of call a wait is in |
-//! | [`group`] | the waits of one sort for one device, by program |
-//! | [`bound`] | what bounds them, and whether they are slow |
-//! | [`saturated`] | a device that is busy all the time, whoever waits for it |
-//! | [`report`] | the finding: sentence, evidence, fix and check |
+//! | `kind` | what sort of call a wait is in |
+//! | `group` | the waits of one sort for one device, by program |
+//! | `bound` | what bounds them, and whether they are slow |
+//! | `saturated` | a device that is busy all the time, whoever waits for it |
+//! | `report` | the finding: sentence, evidence, fix and check |
 //!
 //! What does not belong here: mechanisms (see [`super::rules`]), and names of programs (see
 //! [`super::programs`]).

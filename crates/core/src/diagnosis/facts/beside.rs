@@ -1,7 +1,7 @@
 //! Work that shares a device with programs that wait for it: how much of the device it takes, and
 //! how much of their waits that can explain.
 //!
-//! What does not belong here: the exact blame for single waits (see [`crate::analysis::blame`]).
+//! What does not belong here: the exact blame for single waits (see `analysis::blame`).
 
 use super::{Facts, Waited, device_time_ns, has_function};
 use crate::analysis::summary::DeviceSummary;

@@ -139,7 +139,7 @@ pub struct TwoModes {
     pub slow_share: f64,
 }
 
-/// The two modes of a latency histogram, where it has two: medians that lie at least [`APART`] apart,
+/// The two modes of a latency histogram, where it has two: medians that lie at least `APART` times apart,
 /// with a power of two between them in which there are few requests.
 pub fn two_modes(buckets: &[Bucket]) -> Option<TwoModes> {
     let total: u64 = buckets.iter().map(|it| it.requests).sum();
