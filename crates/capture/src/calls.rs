@@ -77,7 +77,8 @@ const FUTEX_WAITV: c_long = 449;
 /// Likewise.
 const EPOLL_PWAIT2: c_long = 441;
 
-/// Calls that sleep interruptibly until another thread does something: unlocks, writes, exits.
+/// Calls that sleep interruptibly until another thread does something: unlocks, writes. A parent that waits
+/// for its child's end (`wait4`, `waitid`) is no victim of it: that is what it is there for.
 pub const OF_NAPPERS: &[c_long] = &[
     libc::SYS_futex,
     FUTEX_WAIT,
@@ -107,8 +108,6 @@ pub const OF_NAPPERS: &[c_long] = &[
     libc::SYS_msgsnd,
     libc::SYS_mq_timedreceive,
     libc::SYS_mq_timedsend,
-    libc::SYS_wait4,
-    libc::SYS_waitid,
     libc::SYS_flock,
     libc::SYS_fcntl,
 ];

@@ -316,6 +316,11 @@ impl Past {
                 if path.storage_ns == 0 || path.hops.len() + 2 > MOST_HOPS {
                     continue;
                 }
+                // Nobody waits for itself: what it did before it slept only reaches into its sleep.
+                let is_circle = |hop: &Hop| hop.tid == sleep.first.tid || hop.tid == holder.tid;
+                if path.hops.iter().any(is_circle) {
+                    continue;
+                }
                 if !queued || path.hops.is_empty() {
                     path.hops.insert(0, own);
                 }
@@ -412,6 +417,23 @@ mod tests {
         // 8 slept 80 ns, 70 of them for storage; 70 of those 80 lie within the sleep of 7.
         assert!(rows.iter().all(|row| (row.chain_id, row.storage_ns) == (5, 61)), "{rows:?}");
         assert_eq!((rows[0].class, rows[2].class), (None, Some(WaitClass::Device)));
+    }
+
+    #[test]
+    fn nobody_waits_for_itself() {
+        let mut past = Past::default();
+        past.note(&sleep(9, 100, 180), storage(1, WaitClass::Device));
+        let second = past.paths(hop(9), &sleep(8, 110, 190));
+        past.note_chain(&sleep(8, 110, 190), second);
+        // 9 waits for 8, which waited for 9.
+        assert!(past.paths(hop(8), &sleep(9, 181, 200)).is_empty());
+        assert_eq!(past.paths(hop(8), &sleep(7, 120, 200)).len(), 1);
+        // 8 waits for 7, which waited for 8, which waited for 9.
+        let third = past.paths(hop(8), &sleep(7, 120, 200));
+        past.note_chain(&sleep(7, 120, 200), third);
+        assert!(past.paths(hop(7), &sleep(8, 190, 210)).is_empty());
+        assert!(past.paths(hop(7), &sleep(9, 190, 210)).is_empty());
+        assert_eq!(past.paths(hop(7), &sleep(6, 190, 210)).len(), 1);
     }
 
     #[test]
