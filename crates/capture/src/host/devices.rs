@@ -35,8 +35,19 @@ const SETTINGS: &[&str] = &[
     "queue/dax",
     "queue/zoned",
     "queue/chunk_sectors",
-    "device/queue_depth",
+    "queue/discard_max_hw_bytes",
+    "queue/write_zeroes_max_bytes",
+    "queue/max_segments",
+    "queue/nr_zones",
     "loop/dio",
+    // SCSI: commands that it takes at once.
+    "device/queue_depth",
+    "device/queue_type",
+    // NVMe over PCIe: what its link runs at, and could.
+    "device/device/current_link_speed",
+    "device/device/max_link_speed",
+    "device/device/current_link_width",
+    "device/device/max_link_width",
     "ro",
     "removable",
 ];
