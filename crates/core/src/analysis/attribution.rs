@@ -233,12 +233,21 @@ impl Attribution {
 /// A part of a request, or why there is none.
 pub(super) type Part<'a> = Result<&'a RequestPart, Reason>;
 
+fn names_process(part: &RequestPart) -> bool {
+    part.owner_pid.is_some() || part.owner.is_some()
+}
+
+/// Whether a part names its owner, or the reason why there is none.
+pub(super) fn names_owner(part: &RequestPart) -> bool {
+    names_process(part) || part.owner_reason.is_some()
+}
+
 /// Who owns the bytes: the part's owner; the submitter where the part names neither an owner nor a
 /// reason for having none, or where there is no part.
 #[inline]
 pub(super) fn owner(request: &Request, part: Part) -> Result<ProcessKey, Reason> {
     if let Ok(part) = part {
-        if part.owner_pid.is_some() || part.owner.is_some() {
+        if names_process(part) {
             let name = part.owner.unwrap_or(Name::EMPTY);
             return Ok(ProcessKey { pid: part.owner_pid, name });
         }

@@ -27,6 +27,7 @@
 pub mod activity;
 mod attribution;
 pub mod axes;
+mod below;
 pub mod bins;
 mod blame;
 mod bounded;
@@ -40,6 +41,7 @@ pub mod histograms;
 pub mod intervals;
 pub mod latency;
 pub(crate) mod life;
+mod own;
 pub mod patterns;
 pub mod plots;
 mod readings;

@@ -1,9 +1,10 @@
 //! The last step: what was added and what the environment tells become a [`Summary`].
 
 use super::axes::ByDirection;
-use super::bounded::{Layer, Place, Used};
+use super::bounded::{Flow, Layer, Place, Used};
 use super::counters;
 use super::device::{DeviceTally, Window};
+use super::own::is_own_name;
 use super::patterns::Patterns;
 use super::rows::Rows;
 use super::settings;
@@ -97,6 +98,15 @@ impl Report<'_> {
         sum(&fold(&self.all.charged.origins, counts, |origin| origin))
     }
 
+    /// What iowhy itself had devices do.
+    fn own(&self, counted: &[bool]) -> Flow {
+        let mut flow = Flow::default();
+        let programs = self.all.charged.programs.rows().iter();
+        let own = programs.filter(|row| is_own_name(Some(row.key.name), self.names));
+        own.filter(|row| counted[row.place.index()]).for_each(|row| flow.add(row.used.all()));
+        flow
+    }
+
     /// Whether a device that stands on `device` was watched.
     fn is_below_watched(&self, device: &str) -> bool {
         let stack = Stack { devices: &self.environment.devices };
@@ -117,6 +127,7 @@ impl Report<'_> {
         let sum = |count: fn(&DeviceTally) -> u64| devices.iter().map(count).sum::<u64>();
         let cpu_ns = cost.cpu_ns.saturating_add(cost.bpf_ns.unwrap_or(0));
         let all_ns = self.window.duration_ns().saturating_mul(u64::from(cost.cpus.max(*cpus)));
+        let own = self.own(counted);
         let hidden = devices.iter().zip(counted.chunks(Place::LAYERS)).filter(|it| !it.1[1]);
         Watch {
             duration_ns: self.window.duration_ns(),
@@ -132,6 +143,9 @@ impl Report<'_> {
             left_out_waits: self.all.left_out.1,
             time_ns: whole.time_ns,
             bytes: whole.bytes,
+            own_requests: own.requests,
+            own_bytes: own.bytes,
+            own_waits: self.all.own_waits,
             cost_share: (cpu_ns > 0 && all_ns > 0).then(|| cpu_ns as f64 / all_ns as f64),
         }
     }

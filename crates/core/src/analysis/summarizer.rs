@@ -2,11 +2,13 @@
 
 use super::attribution::{Attribution, FileKey};
 use super::axes::Direction;
+use super::below::{self, Below};
 use super::blame::Blame;
 use super::bounded::{Charge, Layer, Place};
 use super::device::{DeviceTally, LostEnds, Window};
 use super::files;
 use super::life::{Life, Stand};
+use super::own::is_own_name;
 use super::patterns;
 use super::report;
 use super::samples::SampleTally;
@@ -37,6 +39,8 @@ pub struct Summarizer {
     pub(super) requests: u64,
     /// Requests and waits that a filter left out.
     pub(super) left_out: (u64, u64),
+    /// Waits of iowhy itself.
+    pub(super) own_waits: u64,
     pub(super) waits: Tally,
     pub(super) chains: chains::Tally,
     pub(super) blame: Blame,
@@ -52,6 +56,7 @@ pub struct Summarizer {
     latest_device: Option<(Name, u16)>,
     streams: Streams,
     open: Vec<(Request, Vec<RequestPart>)>,
+    below: Below,
 }
 
 impl Summarizer {
@@ -63,6 +68,7 @@ impl Summarizer {
             charged: Attribution::new(),
             requests: 0,
             left_out: (0, 0),
+            own_waits: 0,
             waits: Tally::default(),
             chains: chains::Tally::default(),
             blame: Blame::default(),
@@ -76,6 +82,7 @@ impl Summarizer {
             latest_device: None,
             streams: Streams::default(),
             open: Vec::new(),
+            below: Below::default(),
         }
     }
 
@@ -85,9 +92,13 @@ impl Summarizer {
         batch.stacks.iter().for_each(|stack| self.chains.meet(stack));
         batch.processes.iter().for_each(|process| self.charged.meet(process));
         batch.wait_chains.iter().for_each(|row| self.chains.add(row, names));
-        self.blame.add_waits(batch);
+        self.blame.add_waits(batch, names);
         batch.files.iter().for_each(|row| self.files.add(row, names));
         for wait in &batch.waits {
+            if is_own_name(wait.process, names) {
+                self.own_waits += 1;
+                continue;
+            }
             self.waits.add(wait);
             self.patterns.wait(wait, &self.charged.stacks, self.start_ns);
         }
@@ -126,9 +137,28 @@ impl Summarizer {
             _ => self.ended_time(&life),
         };
         let whole = self.whole(request, &life, place, time_ns);
-        self.charged.charge(request, parts, &whole, names);
+        self.charge(request, parts, &whole, names);
         if life.stand != Stand::Open && direction.has_sectors() {
             self.follow_stream(request, parts, place, direction);
+        }
+    }
+
+    /// Charges a request, and those below that serve it; one that serves another waits for that.
+    #[inline]
+    fn charge(&mut self, request: &Request, parts: &[RequestPart], whole: &Charge, names: &Names) {
+        if self.below.hold(request, parts, whole) {
+            return;
+        }
+        self.charged.charge(request, parts, whole, names);
+        let served = self.below.take(request.request_id);
+        if served.is_empty() {
+            return;
+        }
+        let owners = below::owners(request, parts);
+        let mut waiting = served;
+        while let Some(held) = waiting.pop() {
+            self.charged.charge(&held.request, &held.parts_of(&owners), &held.whole, names);
+            waiting.extend(self.below.take(held.request.request_id));
         }
     }
 
@@ -254,7 +284,11 @@ impl Summarizer {
             let place = Place::new(slot, layer(&request, names));
             let time_ns = self.open_time(&life, direction, slot, window.end_ns, ends);
             let whole = self.whole(&request, &life, place, time_ns);
-            self.charged.charge(&request, &parts, &whole, names);
+            self.charge(&request, &parts, &whole, names);
+        }
+        // What they serve was never seen.
+        for held in self.below.take_all() {
+            self.charged.charge(&held.request, &held.parts, &held.whole, names);
         }
         self.note_under_way(window, environment, names);
         self.charged.settle();

@@ -99,6 +99,13 @@ pub struct Watch {
     pub time_ns: u64,
     /// Their bytes; of requests that ended.
     pub bytes: u64,
+    /// Requests of iowhy itself, which reads others' programs for the names of their functions: they
+    /// are among all requests.
+    pub own_requests: u64,
+    /// Their bytes.
+    pub own_bytes: u64,
+    /// Waits of iowhy itself, which are in no table of waits.
+    pub own_waits: u64,
     /// iowhy's own CPU time, with that of its BPF programs where the kernel counts it, of all CPU
     /// time; `None` where it is not recorded.
     pub cost_share: Option<f64>,

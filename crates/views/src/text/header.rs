@@ -76,7 +76,11 @@ fn facts(summary: &Summary, style: &Style) -> Vec<(String, Paint)> {
     }
     facts.push((lost, if items.is_empty() { Paint::Plain } else { Paint::Alert }));
     if let Some(share) = watch.cost_share {
-        facts.push((format!("cost {} % CPU", human::percent(share)), Paint::Plain));
+        let mut cost = format!("cost {} % CPU", human::percent(share));
+        if watch.own_requests > 0 {
+            cost.push_str(&format!(", {}", plural(watch.own_requests, "own request")));
+        }
+        facts.push((cost, Paint::Plain));
     }
     facts
 }

@@ -24,6 +24,7 @@ use super::attribution::ProcessKey;
 use super::bounded::Layer;
 use super::device::Window as Watch;
 use super::life::{Life, Stand};
+use super::own::is_own_name;
 use super::waits::split::{self, Doing, Span};
 use crate::model::{Environment, Name, Names, Request, RequestPart, Wait, WaitClass, WaitRequest};
 use crate::source::Batch;
@@ -89,13 +90,14 @@ pub(super) struct Blame {
 
 impl Blame {
     /// Takes the waits of a batch. They may come before their requests or after them.
-    pub fn add_waits(&mut self, batch: &Batch) {
+    pub fn add_waits(&mut self, batch: &Batch, names: &Names) {
         self.links.extend(batch.wait_requests.iter().cloned());
         let excess = self.links.len().saturating_sub(LINKS);
         self.links.drain(..excess);
         for wait in &batch.waits {
             self.begun = true;
-            let pending = if wait.kernel_thread { None } else { self.pending_of(wait) };
+            let is_left_out = wait.kernel_thread || is_own_name(wait.process, names);
+            let pending = if is_left_out { None } else { self.pending_of(wait) };
             self.pending.extend(pending);
             if self.pending.len() > PENDING {
                 self.settle_first(None);

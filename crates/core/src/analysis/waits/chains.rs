@@ -3,6 +3,7 @@
 //!
 //! What does not belong here: how the threads of a chain are found ([`super::past`]).
 
+use crate::analysis::own::is_own_name;
 use crate::model::{KnownBy, Name, Names, Stack, WaitChain, WaitClass};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
@@ -113,6 +114,9 @@ impl Tally {
 
     fn add_path(&mut self, path: &[WaitChain], names: &Names) {
         let (Some(first), Some(last)) = (path.first(), path.last()) else { return };
+        if is_own_name(first.process, names) {
+            return;
+        }
         let mut hops: Vec<Kind> = Vec::with_capacity(path.len());
         let mut told: Vec<&WaitChain> = Vec::with_capacity(path.len());
         for row in path {

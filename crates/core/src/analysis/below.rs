@@ -1,0 +1,119 @@
+//! Requests that serve one of a device above: they are that one's owners', not the kernel thread's that
+//! passes them on (a loop device's worker, device mapper's). They end before the one above does, so that
+//! they are kept until it comes.
+//!
+//! What does not belong here: which devices stand on which, and how often a request counts
+//! ([`super::bounded::Layer`]).
+
+use super::attribution;
+use super::bounded::Charge;
+use crate::model::{Request, RequestPart};
+use rustc_hash::FxHashMap;
+
+/// Requests that are kept, about 4 MiB (chosen): many more than any device has in flight.
+const MOST_HELD: usize = 1 << 13;
+
+/// A request whose owners are not known yet.
+#[derive(Clone, Debug)]
+pub(super) struct Held {
+    pub request: Request,
+    pub parts: Vec<RequestPart>,
+    pub whole: Charge,
+}
+
+/// Those that are kept, by the request that they serve.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Below {
+    held: FxHashMap<u64, Vec<Held>>,
+    count: usize,
+}
+
+impl Below {
+    /// Keeps a request that serves another, if there is room.
+    pub fn hold(&mut self, request: &Request, parts: &[RequestPart], whole: &Charge) -> bool {
+        let Some(above) = request.parent_id.filter(|_| self.count < MOST_HELD) else {
+            return false;
+        };
+        self.count += 1;
+        let held = Held { request: request.clone(), parts: parts.to_vec(), whole: *whole };
+        self.held.entry(above).or_default().push(held);
+        true
+    }
+
+    /// Those that serve the request of that number.
+    pub fn take(&mut self, above: u64) -> Vec<Held> {
+        if self.count == 0 {
+            return Vec::new();
+        }
+        let taken = self.held.remove(&above).unwrap_or_default();
+        self.count -= taken.len();
+        taken
+    }
+
+    /// All that are left, in the order in which they came.
+    pub fn take_all(&mut self) -> Vec<Held> {
+        let mut all: Vec<Held> = self.held.drain().flat_map(|(_, held)| held).collect();
+        all.sort_by_key(|held| held.whole.sequence);
+        self.count = 0;
+        all
+    }
+}
+
+/// Whose the bytes of a request are: a part for each owner, of which nothing but the owner and the bytes
+/// counts.
+pub(super) fn owners(request: &Request, parts: &[RequestPart]) -> Vec<RequestPart> {
+    let mut owners: Vec<RequestPart> = Vec::new();
+    let submitter = RequestPart {
+        owner_pid: request.pid,
+        owner: request.process,
+        owner_cgroup: request.cgroup,
+        ..RequestPart::blank(request.request_id, request.bytes.max(1))
+    };
+    for part in parts {
+        let is_named = attribution::names_owner(part);
+        let mut one = if is_named { part.clone() } else { submitter.clone() };
+        one.bytes = part.bytes;
+        let is_same = |known: &&mut RequestPart| {
+            (known.owner_pid, known.owner, known.owner_reason)
+                == (one.owner_pid, one.owner, one.owner_reason)
+        };
+        match owners.iter_mut().find(is_same) {
+            Some(known) => known.bytes = known.bytes.saturating_add(one.bytes),
+            None => owners.push(one),
+        }
+    }
+    if owners.iter().all(|it| it.bytes == 0) { vec![submitter] } else { owners }
+}
+
+impl Held {
+    /// Its parts as those of `owners`, in proportion to their bytes; without data, the first one's.
+    pub fn parts_of(&self, owners: &[RequestPart]) -> Vec<RequestPart> {
+        let blank = || RequestPart::blank(self.request.request_id, self.request.bytes);
+        let own = if self.parts.is_empty() { vec![blank()] } else { self.parts.clone() };
+        let total: u128 = owners.iter().map(|it| u128::from(it.bytes)).sum();
+        let mut split = Vec::with_capacity(own.len() * owners.len());
+        for part in &own {
+            let (mut before, mut given) = (0_u128, 0_u64);
+            for owner in owners {
+                before += u128::from(owner.bytes);
+                let until = (u128::from(part.bytes) * before / total.max(1)) as u64;
+                split.push(RequestPart {
+                    bytes: until - given,
+                    owner_pid: owner.owner_pid,
+                    owner: owner.owner,
+                    owner_cgroup: owner.owner_cgroup,
+                    owner_reason: owner.owner_reason,
+                    ..part.clone()
+                });
+                given = until;
+            }
+        }
+        let has_bytes = split.iter().any(|it| it.bytes > 0);
+        if has_bytes {
+            split.retain(|it| it.bytes > 0);
+        } else {
+            split.truncate(1);
+        }
+        split
+    }
+}
