@@ -10,12 +10,15 @@
 #include "what.bpf.h"
 
 /* A dirtier and its bytes, in one word so that two CPUs cannot claim a place between them. */
-#define DIRTIER_BITS 40
-#define DIRTIER_MASK ((1ULL << DIRTIER_BITS) - 1)
+#define DIRTIER_MASK ((1ULL << WIRE_OWNER_BITS) - 1)
 
 struct dirtiers {
 	u64 top[WIRE_MAX_OWNERS];
 	u64 other_bytes;
+	/* Of all further ones: the first, its process's name in short, and whether others have another. */
+	u32 other_tgid;
+	u32 other_name;
+	u64 others_differ;
 	/* Where in the file they dirtied pages since the account was begun, and how many bytes. */
 	u64 first;
 	u64 end;
@@ -38,7 +41,7 @@ struct {
 
 static __always_inline u64 dirtier(u32 tgid, u64 bytes)
 {
-	return (u64)tgid << DIRTIER_BITS | (bytes & DIRTIER_MASK);
+	return (u64)tgid << WIRE_OWNER_BITS | (bytes & DIRTIER_MASK);
 }
 
 /* Takes `written` bytes off each dirtier's account, in proportion. */
@@ -50,6 +53,9 @@ static __always_inline void settle(struct dirtiers *dirtiers, u64 total, u64 wri
 		for (i = 0; i < WIRE_MAX_OWNERS; i++)
 			dirtiers->top[i] = 0;
 		dirtiers->other_bytes = 0;
+		dirtiers->other_tgid = 0;
+		dirtiers->other_name = 0;
+		dirtiers->others_differ = 0;
 		return;
 	}
 	for (i = 0; i < WIRE_MAX_OWNERS; i++)
@@ -116,14 +122,11 @@ static __noinline void emit_owners(struct wire_request *r, struct wire_part *par
 	owners.offset = part->offset;
 	total = owners.other_bytes = dirtiers->other_bytes;
 	for (i = 0; i < WIRE_MAX_OWNERS; i++) {
-		u64 one = dirtiers->top[i];
-
-		owners.owners[i].tgid = one >> DIRTIER_BITS;
-		owners.owners[i].bytes = one & DIRTIER_MASK;
-		total += one & DIRTIER_MASK;
-		if (one & DIRTIER_MASK)
-			owners.count += 1;
+		owners.owners[i] = dirtiers->top[i];
+		total += owners.owners[i] & DIRTIER_MASK;
 	}
+	if (!dirtiers->others_differ)
+		owners.other_tgid = dirtiers->other_tgid;
 	owners.theirs = dirtied_of(dirtiers, part);
 	if (!total || !owners.theirs)
 		return;

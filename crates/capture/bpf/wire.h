@@ -12,7 +12,8 @@
 #define WIRE_NAMES_MAX	   48	 /* components */
 #define WIRE_MAX_PARTS	   32	 /* files or extents told apart in one request */
 #define WIRE_DIRTY_INODES  16384 /* whose dirtiers are kept */
-#define WIRE_MAX_OWNERS	   4	 /* dirtiers kept for an inode */
+#define WIRE_MAX_OWNERS	   8	 /* dirtiers kept for an inode */
+#define WIRE_OWNER_BITS	   40	 /* of a word for their bytes; above them is their process */
 #define WIRE_KERNEL_FRAMES 48
 #define WIRE_USER_FRAMES   64
 #define WIRE_TAGS_AT_ONCE  256
@@ -59,16 +60,16 @@ enum wire_counter {
 	COUNT_WAIT_ENDS,	 /* waits whose end was not seen */
 	COUNT_WAIT_STACKS,	 /* waits whose stack could not be kept */
 	COUNT_CHAINS_SKIPPED,	 /* waits for other threads beyond those told a second */
-	COUNT_DIRTIERS_LUMPED,	 /* dirtied pages charged to "others" of an inode */
-	COUNT_USES_FULL,	 /* calls on files beyond those told apart in a second */
-	COUNT_USES_COMPAT,	 /* calls of 32-bit programs, which have numbers of their own */
-	COUNT_RING_FULL_CALL,	 /* single calls that found no room in the ring */
-	COUNT_SUBMITTED_CUT,	 /* io_submit calls of more than are looked at */
-	COUNT_CALLS_LEFT_OUT,	 /* single calls beyond those sent in a second */
-	COUNT_PATH_UNREAD,	 /* calls whose path could not be read */
-	COUNT_ENDED_IN_PARTS,	 /* requests of which a part ended before the rest */
-	COUNT_RETRIED,		 /* no loss: bios that must not wait and are submitted again */
-	COUNT_DIRTY_INODES,	 /* no loss: inodes whose dirtiers were kept */
+	COUNT_DIRTIERS_LUMPED, /* dirtied pages charged to "others" of several names of an inode */
+	COUNT_USES_FULL,       /* calls on files beyond those told apart in a second */
+	COUNT_USES_COMPAT,     /* calls of 32-bit programs, which have numbers of their own */
+	COUNT_RING_FULL_CALL,  /* single calls that found no room in the ring */
+	COUNT_SUBMITTED_CUT,   /* io_submit calls of more than are looked at */
+	COUNT_CALLS_LEFT_OUT,  /* single calls beyond those sent in a second */
+	COUNT_PATH_UNREAD,     /* calls whose path could not be read */
+	COUNT_ENDED_IN_PARTS,  /* requests of which a part ended before the rest */
+	COUNT_RETRIED,	       /* no loss: bios that must not wait and are submitted again */
+	COUNT_DIRTY_INODES,    /* no loss: inodes whose dirtiers were kept */
 	COUNT_COUNTERS,
 };
 
@@ -470,21 +471,15 @@ struct wire_pair {
 };
 
 /* Who made the pages dirty that a request writes; precedes the request. */
-struct wire_owner {
-	unsigned long long bytes;
-	unsigned int tgid;
-	unsigned int padding;
-};
-
 struct wire_owners {
 	unsigned int kind;
-	unsigned int count;
+	unsigned int other_tgid; /* one of the others, where all have its process's name; else 0 */
 	unsigned long long request;
 	struct wire_inode inode;
 	unsigned long long offset;	/* of the part */
 	unsigned long long other_bytes; /* dirtied by more processes than are kept */
 	unsigned long long theirs;	/* bytes of the part that all of these dirtied */
-	struct wire_owner owners[WIRE_MAX_OWNERS];
+	unsigned long long owners[WIRE_MAX_OWNERS]; /* see WIRE_OWNER_BITS */
 };
 
 /* A thread, when it is first seen. */

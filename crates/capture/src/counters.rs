@@ -95,7 +95,7 @@ pub(crate) const COUNTERS: &[(wire::wire_counter, &str, &str, bool)] = &[
     (
         wire::COUNT_DIRTIERS_LUMPED,
         "dirtiers",
-        "pages of files with more dirtiers than iowhy tells apart",
+        "pages dirtied by more processes of several names than iowhy distinguishes",
         false,
     ),
 ];

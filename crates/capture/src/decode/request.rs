@@ -338,47 +338,48 @@ impl Decoder {
             .get(&request.id)
             .and_then(|all| all.iter().find(is_of_part).copied())
             .unwrap_or_else(wire::wire_owners::new_zeroed);
-        let known: u64 = owners.owners.iter().map(|owner| owner.bytes).sum();
-        let dirtied = known + owners.other_bytes;
-        let theirs = owners.theirs.min(filled.bytes);
-        let whole = dirtied.max(theirs).max(1);
-        let mut rest = filled.bytes;
-        for owner in owners.owners.iter().filter(|owner| owner.bytes > 0) {
-            let bytes = ((theirs as u128 * owner.bytes as u128 / whole as u128) as u64).min(rest);
-            if bytes == 0 {
-                continue;
-            }
-            rest -= bytes;
-            let task = self.tasks.process(owner.tgid);
-            batch.parts.push(RequestPart {
-                bytes,
-                owner_pid: Some(owner.tgid),
+        let mut split = Split::of(&owners, filled.bytes);
+        let mut push = |bytes: u64, owned: RequestPart| {
+            let owner_share = Some(bytes as f64 / filled.bytes.max(1) as f64);
+            batch.parts.extend((bytes > 0).then_some(RequestPart { bytes, owner_share, ..owned }));
+        };
+        for (tgid, dirtied) in split.known(&owners) {
+            let task = self.tasks.process(tgid);
+            let owned = RequestPart {
+                owner_pid: Some(tgid),
                 owner: task.map(|task| task.process),
                 owner_cgroup: task.and_then(|task| task.cgroup),
-                owner_share: Some(bytes as f64 / filled.bytes.max(1) as f64),
                 ..filled.clone()
-            });
+            };
+            push(split.next(dirtied), owned);
         }
-        if rest > 0 {
-            let reason = self.no_dirtier(owners.other_bytes, part);
-            batch.parts.push(RequestPart {
-                bytes: rest,
+        let of_others = split.next(owners.other_bytes);
+        let task = self.tasks.process(owners.other_tgid).filter(|_| owners.other_tgid != 0);
+        let reason = if task.is_some() { SAME_NAME } else { TOO_MANY };
+        let owned = RequestPart {
+            owner_pid: None,
+            owner: task.map(|task| task.process),
+            owner_cgroup: None,
+            owner_reason: Some(names.intern(reason)),
+            ..filled.clone()
+        };
+        push(of_others, owned);
+        if split.rest > 0 {
+            let reason = self.no_dirtier(part);
+            let owned = RequestPart {
                 owner_pid: None,
                 owner: None,
                 owner_cgroup: None,
-                owner_share: Some(rest as f64 / filled.bytes.max(1) as f64),
                 owner_reason: Some(names.intern(&reason)),
-                ..filled
-            });
+                ..filled.clone()
+            };
+            push(split.rest, owned);
         }
     }
 
     /// Why nobody is named for bytes that were dirtied in the page cache. Who had the file open
     /// for writing is a hint, and no more.
-    fn no_dirtier(&mut self, others: u64, part: &wire_part) -> Cow<'static, str> {
-        if others > 0 {
-            return "dirtied by more processes than iowhy tells apart".into();
-        }
+    fn no_dirtier(&mut self, part: &wire_part) -> Cow<'static, str> {
         if part.found == wire::FOUND_BELOW {
             return "its files are those of the request below it".into();
         }
@@ -388,6 +389,53 @@ impl Decoder {
             None => reason.into(),
         }
     }
+}
+
+/// Why a part has no process, or none of its own.
+const TOO_MANY: &str = "dirtied by more processes than iowhy distinguishes";
+const SAME_NAME: &str = "one of more processes of that name than iowhy distinguishes";
+
+/// The bytes of a part, on their way to those who dirtied them.
+struct Split {
+    /// Bytes that these dirtied of the part, and what they dirtied in all.
+    theirs: u64,
+    dirtied: u64,
+    /// What of `dirtied` and `theirs` was handed out.
+    before: u64,
+    given: u64,
+    /// What nobody got.
+    rest: u64,
+}
+
+impl Split {
+    fn of(owners: &wire::wire_owners, bytes: u64) -> Split {
+        let theirs = owners.theirs.min(bytes);
+        let known = owners.owners.iter().map(|one| bytes_of(*one));
+        let dirtied = known.fold(owners.other_bytes, u64::saturating_add);
+        let dirtied = dirtied.max(theirs).max(1);
+        Split { theirs, dirtied, before: 0, given: 0, rest: bytes }
+    }
+
+    /// Who is known, with what it dirtied.
+    fn known(&self, owners: &wire::wire_owners) -> Vec<(u32, u64)> {
+        let known = owners.owners.iter().filter(|one| bytes_of(**one) > 0);
+        known.map(|one| ((one >> wire::WIRE_OWNER_BITS) as u32, bytes_of(*one))).collect()
+    }
+
+    /// The bytes of somebody who dirtied so many.
+    fn next(&mut self, dirtied: u64) -> u64 {
+        self.before = self.before.saturating_add(dirtied).min(self.dirtied);
+        let scaled = u128::from(self.theirs) * u128::from(self.before);
+        let until = (scaled / u128::from(self.dirtied)) as u64;
+        let bytes = until - self.given;
+        self.given = until;
+        self.rest -= bytes;
+        bytes
+    }
+}
+
+fn bytes_of(owner: u64) -> u64 {
+    owner & ((1 << wire::WIRE_OWNER_BITS) - 1)
 }
 
 /// Whether it had begun when the watch did, at `start_ns`. What nobody queues (a flush that the kernel
@@ -489,6 +537,30 @@ mod tests {
         for (status, errno) in by_status {
             assert_eq!(errno_of_blk_status(status), -errno, "{status}");
         }
+    }
+
+    #[test]
+    fn bytes_go_to_who_dirtied_them_and_the_rest_to_nobody() {
+        let mut owners = wire::wire_owners::new_zeroed();
+        owners.owners[0] = 7 << wire::WIRE_OWNER_BITS | 4096;
+        owners.owners[3] = 9 << wire::WIRE_OWNER_BITS | 8192;
+        (owners.other_bytes, owners.theirs) = (4096, 6000);
+        let mut split = Split::of(&owners, 10_000);
+        let known = split.known(&owners);
+        assert_eq!(known, [(7, 4096), (9, 8192)]);
+        let bytes: Vec<u64> = known.iter().map(|(_, dirtied)| split.next(*dirtied)).collect();
+        // A page of others does not make theirs what was dirty before.
+        assert_eq!(
+            (bytes, split.next(owners.other_bytes), split.rest),
+            (vec![1500, 3000], 1500, 4000)
+        );
+        // Nobody is known.
+        let mut split = Split::of(&wire::wire_owners::new_zeroed(), 4096);
+        assert_eq!((split.next(0), split.rest), (0, 4096));
+        // An odd number of bytes leaves none over.
+        (owners.other_bytes, owners.theirs) = (0, 4097);
+        let mut split = Split::of(&owners, 4097);
+        assert_eq!((split.next(4096), split.next(8192), split.rest), (1365, 2732, 0));
     }
 
     #[test]

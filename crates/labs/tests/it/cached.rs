@@ -38,6 +38,7 @@ pub fn tests() -> Vec<Trial> {
             trial(format!("cached::later_writeback_{name}"), move || later_writeback(kind)),
             trial(format!("cached::dirtied_before_and_by_another_{name}"), move || mixed(kind)),
             trial(format!("cached::two_dirtiers_{name}"), move || two_dirtiers(kind)),
+            trial(format!("cached::many_dirtiers_{name}"), move || many_dirtiers(kind)),
         ]);
     }
     tests
@@ -255,5 +256,24 @@ fn two_dirtiers(kind: Kind) -> Result<()> {
         let off = own.abs_diff(written);
         assert!(off <= all / 20, "{name}: {own} of {written} B\n{}", recording.overview());
     }
+    Ok(())
+}
+
+/// More processes of one program than are distinguished dirty one file: all that is written is the
+/// program's, though not all of it has a process.
+fn many_dirtiers(kind: Kind) -> Result<()> {
+    let stage = Stage::new(kind)?;
+    let writers: Vec<String> = (0..13).map(|index| overwrite(&stage, index * SIZE / 16)).collect();
+    let mut all = Command::new("/bin/sh");
+    let (writers, sync) = (writers.join(" && "), shell(&stage.syncfs()));
+    all.args(["-c", &format!("sync -f '{0}' && {writers} && {sync}", stage.file.display())]);
+    let recording = stage.watch(&all)?;
+    let found = recording.of_file(&stage.file);
+    let written = bytes_of(&found, |_| true);
+    let of_program = bytes_of(&found, |part| recording.text(part.owner) == "dd");
+    let of_processes = bytes_of(&found, |part| part.owner_pid.is_some());
+    assert!(written > 0 && of_program == written, "{of_program}\n{}", recording.overview());
+    assert!(0 < of_processes && of_processes < written, "{}", recording.overview());
+    assert_eq!(recording.lost_at("dirtiers"), 0, "{}", recording.overview());
     Ok(())
 }

@@ -29,6 +29,9 @@ pub fn tests() -> Vec<Trial> {
         trial("totals::recording_is_private", private),
         trial("totals::recording_of_a_size", of_a_size),
         trial("totals::fio_agrees_on_the_time", fio_agrees),
+        trial("totals::flushes_are_the_kernel_s", flushes),
+        trial("totals::submissions_that_come_again_are_no_errors", come_again),
+        trial("totals::a_worker_s_requests_are_their_owners", passed_on),
     ]
 }
 
@@ -319,5 +322,93 @@ fn fio_agrees() -> Result<()> {
         (requests as f64) < program,
         "requests took {requests} ns, longer than the program waited for them, {program} ns"
     );
+    Ok(())
+}
+
+/// A report of a recording as JSON.
+fn report_of(recording: &Path) -> Result<serde_json::Value> {
+    let mut report = iowhy(["report", "--json"])?;
+    report.arg(recording);
+    let output = finish(report)?;
+    assert!(output.status.success(), "{}", said(&output));
+    serde_json::from_slice(&output.stdout).context(|| "read the report".to_owned())
+}
+
+fn device_of<'a>(report: &'a serde_json::Value, name: &str) -> &'a serde_json::Value {
+    let devices = report["devices"].as_array().expect("a report has devices");
+    devices.iter().find(|device| device["device"] == name).expect("the device is in its report")
+}
+
+/// Flushes that programs ask for, counted once: in all, and at the device.
+fn flushes() -> Result<()> {
+    let scratch = Scratch::new()?;
+    let device = LoopDevice::new(&scratch, Backing::Tmpfs, 64 * MIB)?;
+    let job = Job::new(device.path(), Engine::Psync, Access::RandomWrite, 4096)
+        .with("size", (16 * MIB).to_string())
+        .with("number_ios", "400")
+        .with("fsync", "1");
+    let output = scratch.fresh("recording");
+    let recording = watch(&device, &output, &job.command(&scratch.fresh("fio.json"))?)?;
+    let report = report_of(&output)?;
+    let flush = &device_of(&report, device.name())["directions"]["flush"];
+    let kernel = &device_of(&report, device.name())["kernel"]["directions"]["flush"];
+    let counted = kernel["requests"].as_u64().unwrap_or(0);
+    let off = recording.lost() + counted / 100;
+    // fio asks for none after its last write.
+    assert!(counted >= 399, "{kernel}");
+    for found in [&flush["requests"], &flush["intervals"]["d2c"]["requests"]] {
+        let found = found.as_u64().unwrap_or(0);
+        assert!(found.abs_diff(counted) <= off, "{found} of {counted}: {flush}");
+    }
+    Ok(())
+}
+
+/// Of io_uring's submissions that find no tag and come again, each is one request, and none has failed.
+fn come_again() -> Result<()> {
+    let scratch = Scratch::new()?;
+    let device = LoopDevice::new(&scratch, Backing::DirectFile, 64 * MIB)?;
+    let queue = Path::new("/sys/block").join(device.name()).join("queue/nr_requests");
+    std::fs::write(&queue, "4").context(|| format!("write {}", queue.display()))?;
+    let job = Job::new(device.path(), Engine::IoUring, Access::RandomRead, 4096)
+        .direct()
+        .with("iodepth", "32")
+        .with("size", (64 * MIB).to_string())
+        .with("number_ios", "5000");
+    let output = scratch.fresh("recording");
+    // It compares the requests with what the kernel counted.
+    let recording = watch(&device, &output, &job.command(&scratch.fresh("fio.json"))?)?;
+    let failed = recording.requests.iter().filter(|request| request.error.is_some()).count();
+    assert_eq!(failed, 0, "{}", recording.overview());
+    let retried = recording.environment.retried_submissions;
+    assert!(retried > 0, "no submission came again: {}", recording.overview());
+    Ok(())
+}
+
+/// What a loop device's worker writes to the disk below is the program's that writes to the loop device.
+fn passed_on() -> Result<()> {
+    iowhy_labs::machine::need_bpf()?;
+    let scratch = Scratch::new()?;
+    let device = LoopDevice::new(&scratch, Backing::DirectFile, 64 * MIB)?;
+    let output = scratch.fresh("recording");
+    let job = Job::strided(device.path(), Engine::Psync, Access::Write, 499, 4096);
+    let job = job.command(&scratch.fresh("fio.json"))?;
+    let mut record = iowhy(["record", "-o"])?;
+    record.arg(&output).arg("--").arg(job.get_program()).args(job.get_args());
+    let result = finish(record)?;
+    assert!(result.status.success(), "{}", said(&result));
+    let report = report_of(&output)?;
+    let devices = report["devices"].as_array().expect("a report has devices");
+    let below = devices.iter().filter(|it| it["device"] != device.name());
+    let lower = below.max_by_key(|it| it["lower_requests"].as_u64()).cloned().unwrap_or_default();
+    if lower["lower_requests"].as_u64().unwrap_or(0) == 0 {
+        return Err(Error::unsupported(
+            "requests below tied to a loop device's",
+            "run it on 5.11 or later",
+        ));
+    }
+    let rows = lower["processes"].as_array().into_iter().flatten();
+    let own = rows.filter(|row| row["process"] == "fio");
+    let requests: u64 = own.filter_map(|row| row["requests"].as_u64()).sum();
+    assert!(requests >= 450, "{lower:#}");
     Ok(())
 }

@@ -20,9 +20,43 @@ static __always_inline bool replace(u64 *place, u64 then, u64 now)
 #endif
 }
 
-/* Adds `bytes` to the task's account, or to that of all others. */
-static __always_inline void charge(struct dirtiers *dirtiers, u32 tgid, u64 bytes)
+/* A process's name in short, never 0: what stands after its end is of an earlier name. */
+static __always_inline u32 name_of(struct task_struct *task)
 {
+	char name[WIRE_COMM_LEN] = {};
+	u32 hash = 2166136261;
+	int i;
+
+	BPF_CORE_READ_INTO(&name, task, group_leader, comm);
+	for (i = 0; i < WIRE_COMM_LEN; i++) {
+		if (!name[i])
+			break;
+		hash = (hash ^ (u8)name[i]) * 16777619;
+	}
+	return hash | 1;
+}
+
+/* Adds `bytes` to the account of all that have none of their own. */
+static __always_inline void charge_others(struct dirtiers *dirtiers, struct task_struct *task,
+					  u64 bytes)
+{
+	u32 name = name_of(task);
+
+	__sync_fetch_and_add(&dirtiers->other_bytes, bytes);
+	if (!dirtiers->other_name) {
+		dirtiers->other_name = name;
+		dirtiers->other_tgid = READ(task, tgid);
+	} else if (dirtiers->other_name != name) {
+		dirtiers->others_differ = 1;
+	}
+	if (dirtiers->others_differ)
+		count(COUNT_DIRTIERS_LUMPED);
+}
+
+/* Adds `bytes` to the task's account, or to that of all others. */
+static __always_inline void charge(struct dirtiers *dirtiers, struct task_struct *task, u64 bytes)
+{
+	u32 tgid = READ(task, tgid);
 	int i, tries;
 
 	for (i = 0; i < WIRE_MAX_OWNERS; i++) {
@@ -31,14 +65,13 @@ static __always_inline void charge(struct dirtiers *dirtiers, u32 tgid, u64 byte
 		for (tries = 0; tries < TRIES; tries++) {
 			u64 then = *(volatile u64 *)place, held = then & DIRTIER_MASK;
 
-			if (held && then >> DIRTIER_BITS != tgid)
+			if (held && then >> WIRE_OWNER_BITS != tgid)
 				break;
 			if (replace(place, then, dirtier(tgid, held + bytes)))
 				return;
 		}
 	}
-	__sync_fetch_and_add(&dirtiers->other_bytes, bytes);
-	count(COUNT_DIRTIERS_LUMPED);
+	charge_others(dirtiers, task, bytes);
 }
 
 /* The marks of a tree's root stand for all of it: the first is "dirty", the second "writeback". */
@@ -112,7 +145,7 @@ static __always_inline int note_dirty(struct page *folio, struct address_space *
 	bytes = folio_pages(folio) << settings.page_shift;
 	see_task(number_of(task), ROOM_DIRTY);
 	note_place(dirtiers, page_index(folio) << settings.page_shift, bytes);
-	charge(dirtiers, READ(task, tgid), bytes);
+	charge(dirtiers, task, bytes);
 	return 0;
 }
 
