@@ -17,6 +17,10 @@ const MOST_STACKS: usize = 20_000;
 /// Samples whose requests have not come yet.
 const MOST_PENDING: usize = 65_536;
 
+/// Why a stack has functions without names that could have been read.
+const UNREAD: &str =
+    "not all named: the symbols are not in memory, and reading them would load the disk";
+
 /// Why a stack has no names at all.
 const ENDED: &str = "the process ended before its frames could be named";
 
@@ -181,7 +185,9 @@ impl Stacks {
                 break;
             }
         }
-        (texts, incomplete(process, frames.len(), end))
+        let is_unread = functions.contains(&Function::Unread);
+        let reason = incomplete(process, frames.len(), end);
+        (texts, if is_unread { Some(UNREAD) } else { reason })
     }
 
     fn kernel_functions(&self, frames: &[u64]) -> Option<Vec<Function>> {
@@ -221,7 +227,7 @@ fn push(function: &Function, address: u64, texts: &mut Vec<Name>, names: &mut Na
             return Frame::Named;
         }
         Function::Wild => return Frame::Wild,
-        Function::Nameless => {
+        Function::Nameless | Function::Unread => {
             texts.push(names.intern(&format!("{address:#x}")));
             return Frame::Nameless;
         }

@@ -12,12 +12,14 @@
 //! | `question` | what is asked and answered |
 //! | `aside` | the process: started, asked with a limit, given up |
 //! | `serve` | what it does |
+//! | `allowance` | what of programs' files it may read from disks |
 //! | `perf_map` | names of functions that a program compiled itself |
 //! | `sleeping_stack` | what functions a thread that sleeps is in |
 //!
 //! What does not belong here: files that the kernel makes up without asking a process or a disk, such as
 //! `/proc/PID/stat`.
 
+mod allowance;
 mod aside;
 mod perf_map;
 mod question;

@@ -60,4 +60,6 @@ pub enum Function {
     Nameless,
     /// No code at all.
     Wild,
+    /// A function whose name would have to be read from a disk.
+    Unread,
 }

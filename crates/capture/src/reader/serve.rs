@@ -1,5 +1,6 @@
 //! The reader's own side: a process that answers until nobody asks any more.
 
+use super::allowance::Allowance;
 use super::perf_map::PerfMaps;
 use super::question::{Function, Question, WORDS, What};
 use super::sleeping_stack::SleepingStacks;
@@ -32,6 +33,7 @@ pub fn serve(questions: impl BufRead, mut output: impl Write) -> io::Result<()> 
 #[derive(Default)]
 struct Tools {
     symbolizer: Symbolizer,
+    allowance: Allowance,
     perf_maps: PerfMaps,
     stacks: SleepingStacks,
     look: Option<Look>,
@@ -58,8 +60,21 @@ impl Tools {
         }
     }
 
-    /// The functions at `addresses`; `None` where the process has ended.
+    /// The functions at `addresses`, as far as they may be read; `None` where the process has ended.
     fn functions(&mut self, process: u32, addresses: &[Addr]) -> Option<Vec<Function>> {
+        let covered: Vec<bool> =
+            addresses.iter().map(|it| self.allowance.covers(process, *it)).collect();
+        let readable = addresses.iter().zip(&covered).filter(|(_, covered)| **covered);
+        let readable: Vec<Addr> = readable.map(|(address, _)| *address).collect();
+        let mut named = self.named(process, &readable)?.into_iter();
+        let name = |covered: &bool| match covered {
+            true => named.next().unwrap_or(Function::Nameless),
+            false => Function::Unread,
+        };
+        Some(covered.iter().map(name).collect())
+    }
+
+    fn named(&mut self, process: u32, addresses: &[Addr]) -> Option<Vec<Function>> {
         let source =
             Source::Process(Process { perf_map: false, ..Process::new(Pid::from(process)) });
         let Ok(symbols) = self.symbolizer.symbolize(&source, Input::AbsAddr(addresses)) else {
@@ -85,8 +100,8 @@ impl Tools {
             return Some(vec![Function::Nameless; addresses.len()]);
         }
         let (first, rest) = addresses.split_at(addresses.len() / 2);
-        let mut functions = self.functions(process, first)?;
-        functions.extend(self.functions(process, rest)?);
+        let mut functions = self.named(process, first)?;
+        functions.extend(self.named(process, rest)?);
         Some(functions)
     }
 }

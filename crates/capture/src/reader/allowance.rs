@@ -1,0 +1,204 @@
+//! What naming functions may read from disks. A program's symbols often lie on the very disk that is sick,
+//! and reading them adds to its load: what is in memory costs nothing, and of the rest only so much is read
+//! in a watch. Functions of further files stay without names, with that as the reason.
+//!
+//! What does not belong here: how symbols are read and searched (crate `blazesym`) and how a
+//! program's file is laid out (crate `object`).
+
+use object::{Object, ObjectSection, ReadCache};
+use rustc_hash::FxHashMap;
+use rustix::io::{ReadWriteFlags, preadv2};
+use std::fs::File;
+use std::io::IoSliceMut;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
+/// Bytes that may be read from disks for names (chosen): a tenth of a second of a slow disk, and the symbols
+/// of some fifty libraries.
+const MOST_READ: u64 = 8 << 20;
+/// What a file costs whose symbols cannot be found at once.
+const UNKNOWN: u64 = 1 << 20;
+/// Where it is asked whether symbols are in memory: in steps of so much.
+const STEP: u64 = 64 << 10;
+/// The sections of a program's symbols and of their names.
+const TABLES: [&str; 4] = [".symtab", ".strtab", ".dynsym", ".dynstr"];
+/// Processes whose mappings are kept.
+const MOST_PROCESSES: usize = 64;
+
+/// Where a file is mapped.
+#[derive(Clone, Debug)]
+struct Mapping {
+    start: u64,
+    end: u64,
+    /// As it stands in `/proc/PID/maps`.
+    range: String,
+}
+
+/// What may still be read.
+#[derive(Debug)]
+pub(super) struct Allowance {
+    left: u64,
+    /// Whether a file's symbols may be read, by device and inode.
+    files: FxHashMap<(u64, u64), bool>,
+    mappings: FxHashMap<u32, Vec<Mapping>>,
+}
+
+impl Default for Allowance {
+    fn default() -> Allowance {
+        Allowance { left: MOST_READ, files: FxHashMap::default(), mappings: FxHashMap::default() }
+    }
+}
+
+impl Allowance {
+    /// Whether what stands at the address may be named. What is no file needs no reading.
+    pub fn covers(&mut self, process: u32, address: u64) -> bool {
+        let Some(mapping) = self.mapping(process, address) else { return true };
+        let path = PathBuf::from(format!("/proc/{process}/map_files/{}", mapping.range));
+        // Opening a device may do something.
+        let Ok(about) = std::fs::metadata(&path) else { return true };
+        if !about.is_file() {
+            return true;
+        }
+        let key = (about.dev(), about.ino());
+        if let Some(known) = self.files.get(&key) {
+            return *known;
+        }
+        let cost = File::open(&path).map_or(UNKNOWN, |file| cost_of(&file));
+        let is_covered = self.take(cost);
+        self.files.insert(key, is_covered);
+        is_covered
+    }
+
+    fn take(&mut self, cost: u64) -> bool {
+        let is_covered = cost <= self.left;
+        self.left -= if is_covered { cost } else { 0 };
+        is_covered
+    }
+
+    fn mapping(&mut self, process: u32, address: u64) -> Option<Mapping> {
+        let is_in = |it: &&Mapping| (it.start..it.end).contains(&address);
+        let known = self.mappings.get(&process).and_then(|all| all.iter().find(is_in));
+        if let Some(known) = known {
+            return Some(known.clone());
+        }
+        // It may be new.
+        if self.mappings.len() >= MOST_PROCESSES {
+            self.mappings.clear();
+        }
+        let maps = std::fs::read(format!("/proc/{process}/maps")).unwrap_or_default();
+        let all = mappings_in(&String::from_utf8_lossy(&maps));
+        let found = all.iter().find(is_in).cloned();
+        self.mappings.insert(process, all);
+        found
+    }
+}
+
+/// The mappings of files in a `maps`.
+fn mappings_in(maps: &str) -> Vec<Mapping> {
+    let mapping = |line: &str| {
+        let (range, rest) = line.split_once(' ')?;
+        rest.split_whitespace().nth(4).filter(|path| path.starts_with('/'))?;
+        let (start, end) = range.split_once('-')?;
+        let number = |text: &str| u64::from_str_radix(text, 16).ok();
+        Some(Mapping { start: number(start)?, end: number(end)?, range: range.to_owned() })
+    };
+    maps.lines().filter_map(mapping).collect()
+}
+
+/// What reading the symbols of a program or library costs: nothing where they are in memory, else all of
+/// those tables that are not.
+fn cost_of(file: &File) -> u64 {
+    let Some(tables) = tables_of(file) else { return UNKNOWN };
+    let away = tables.iter().filter(|(from, bytes)| !is_in_memory(file, *from, *bytes));
+    away.fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes))
+}
+
+/// Whether the bytes are in the page cache, as far as samples say. Where the file system cannot tell, they
+/// are not.
+fn is_in_memory(file: &File, from: u64, bytes: u64) -> bool {
+    let last = bytes.saturating_sub(1);
+    let mut places = (0..bytes).step_by(STEP as usize).chain([last]);
+    places.all(|place| {
+        let (mut byte, flags) = ([0], ReadWriteFlags::NOWAIT);
+        let mut into = [IoSliceMut::new(&mut byte)];
+        // The first that is not there ends it: kernels since 6.x begin to read it ahead.
+        bytes == 0
+            || preadv2(file, &mut into, from.saturating_add(place), flags)
+                .is_ok_and(|read| read == 1)
+    })
+}
+
+/// Where the tables of symbols and of their names are, with their lengths; `None` where the file has none that
+/// can be read. Only its headers are read for it.
+fn tables_of(file: &File) -> Option<Vec<(u64, u64)>> {
+    let headers = ReadCache::new(file);
+    let program = object::File::parse(&headers).ok()?;
+    let is_table = |section: &object::Section<'_, '_, _>| {
+        section.name().is_ok_and(|name| TABLES.contains(&name))
+    };
+    let tables = program.sections().filter(is_table).filter_map(|section| section.file_range());
+    Some(tables.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::FileExt;
+
+    fn own_file() -> File {
+        File::open("/proc/self/exe").unwrap()
+    }
+
+    #[test]
+    fn the_tables_of_a_program_are_found() {
+        let file = own_file();
+        let length = file.metadata().unwrap().len();
+        let tables = tables_of(&file).unwrap();
+        assert!(tables.len() == 4, "symbols and their names, of both kinds: {tables:?}");
+        assert!(tables.iter().all(|(from, bytes)| from + bytes <= length), "{tables:?}");
+    }
+
+    #[test]
+    fn hostile_files_cost_what_unknown_ones_do() {
+        let file = |bytes: &[u8]| {
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path().join("file");
+            std::fs::write(&path, bytes).unwrap();
+            cost_of(&File::open(path).unwrap())
+        };
+        assert_eq!(file(b""), UNKNOWN);
+        assert_eq!(file(b"#!/bin/sh"), UNKNOWN);
+        let mut header = vec![0xff; 64];
+        header[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        assert_eq!(file(&header), UNKNOWN);
+        // A program's header alone: its sections lie beyond the end of the file.
+        header.copy_from_slice(&std::fs::read("/proc/self/exe").unwrap()[..64]);
+        assert_eq!(file(&header), UNKNOWN);
+    }
+
+    #[test]
+    fn what_is_in_memory_costs_nothing() {
+        let file = tempfile::tempfile().unwrap();
+        file.write_all_at(&vec![1; 3 * STEP as usize], 0).unwrap();
+        assert!(is_in_memory(&file, 0, 3 * STEP) && is_in_memory(&file, 5, 0));
+        assert!(!is_in_memory(&file, 0, 4 * STEP), "it is no longer than that");
+    }
+
+    #[test]
+    fn only_so_much_is_read() {
+        let mut allowance = Allowance::default();
+        assert!(allowance.take(MOST_READ - 10) && !allowance.take(11) && allowance.take(10));
+        assert!(allowance.take(0) && !allowance.take(1));
+    }
+
+    #[test]
+    fn mappings_of_files_alone_are_read() {
+        let maps = "55d0-55e0 r-xp 00000000 fd:00 12 /usr/bin/a b\n\
+                    7f00-7f10 rw-p 00000000 00:00 0 \n\
+                    7f10-7f20 r-xp 00000000 00:00 0 [vdso]\nnonsense\n";
+        let found = mappings_in(maps);
+        let found: Vec<_> = found.iter().map(|it| (it.start, it.end, it.range.as_str())).collect();
+        assert_eq!(found, [(0x55d0, 0x55e0, "55d0-55e0")]);
+        assert!(Allowance::default().covers(std::process::id(), 0));
+    }
+}
