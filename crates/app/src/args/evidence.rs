@@ -10,31 +10,52 @@ const FILLED: &[(&str, &[&str])] = &[
     ("{name}", &["sda"]),
     ("{below}", &["sda"]),
     ("{pid}", &["30603"]),
+    ("{place}", &["/srv"]),
     ("{}", &["sda"]),
 ];
 
+/// What names evidence: the rules of causes and those of bottlenecks.
 fn rules() -> Vec<(PathBuf, String)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../core/src/diagnosis/rules");
-    let entries = std::fs::read_dir(&folder).unwrap().flatten().map(|entry| entry.path());
-    entries.map(|path| (path.clone(), std::fs::read_to_string(path).unwrap())).collect()
+    let diagnosis = Path::new(env!("CARGO_MANIFEST_DIR")).join("../core/src/diagnosis");
+    let folders = ["rules", "bottleneck"].map(|folder| diagnosis.join(folder));
+    let files = folders.iter().flat_map(|folder| std::fs::read_dir(folder).unwrap().flatten());
+    let read = |path: PathBuf| (path.clone(), std::fs::read_to_string(path).unwrap());
+    files.map(|file| file.path()).filter(|path| path.is_file()).map(read).collect()
 }
 
-/// Texts of a source file that are a command: of this program, or one that shows a setting.
+/// How commands of others begin that show a setting or a size.
+const OTHERS: &[&str] = &["cat /", "df ", "vmstat ", "ls /sys/"];
+
+/// Texts of a source file that are a command: of this program or of others.
 fn commands(source: &str) -> Vec<String> {
     let texts = source.split('"').skip(1).step_by(2);
     let is_command =
-        |text: &&str| *text == "iowhy" || text.starts_with("iowhy ") || text.starts_with("cat /");
+        |text: &&str| *text == "iowhy" || text.starts_with("iowhy ") || is_of_others(text);
     texts.filter(is_command).map(str::to_owned).collect()
 }
 
-/// Those of them that are given as evidence: the last argument of `shown`.
+/// Those of them that are given as evidence: the last argument of `shown`, or what its name stands for.
 fn evidence(source: &str) -> Vec<String> {
     let mut found = Vec::new();
     for call in source.split(".shown(").skip(1) {
         let own = call.split("\n        .").next().unwrap_or(call);
-        found.extend(commands(own).pop());
+        found.extend(commands(own).pop().or_else(|| bound(own, source)));
     }
     found
+}
+
+/// The command that one of a call's words was made to stand for by `let`.
+fn bound(call: &str, source: &str) -> Option<String> {
+    let words = call.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
+    let bindings = words.filter(|word| !word.is_empty()).filter_map(|word| {
+        let (_, after) = source.split_once(&format!("let {word} = "))?;
+        commands(after.split(';').next()?).pop()
+    });
+    bindings.last()
+}
+
+fn is_of_others(command: &str) -> bool {
+    OTHERS.iter().any(|begin| command.starts_with(begin))
 }
 
 fn filled(command: &str) -> Vec<String> {
@@ -61,7 +82,7 @@ fn evidence_is_a_command() {
         assert!(named.len() >= shown, "{}: {shown} figures, {named:?}", path.display());
         for command in named.iter().flat_map(|command| filled(command)) {
             assert!(!command.contains(['{', '|', '>', ';', '$', '`']), "{command}");
-            if command.starts_with("cat /") {
+            if is_of_others(&command) {
                 continue;
             }
             let parsed = Cli::try_parse_from(command.split_whitespace());

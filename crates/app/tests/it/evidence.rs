@@ -72,6 +72,7 @@ const DERIVED: &[(&str, &str)] = &[
     ("cpu-starvation", "of the time that it waits"),
     ("cgroup-throttle", "longest wait"),
     ("cgroup-throttle", "requests' time queued by the limit's worker"),
+    ("lock-behind-io", "of each thread's time"),
     ("readahead-waste", "read for each byte of a touched page"),
     ("readahead-waste", "pages read that had been read before"),
 ];

@@ -64,7 +64,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
         container: facts.waits(|group| group.pid == first.pid).subject().container,
         file,
     };
-    let command = format!("iowhy chains{}", words::flags(&subject));
+    let flags = words::flags(&subject);
+    let command = format!("iowhy chains{flags}");
     Ok(Finding::of_share(ImpactOf::BlockedTime, impact, part, sentence)
         .about(subject)
         .sure(Confidence::Certain)
