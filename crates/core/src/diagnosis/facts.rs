@@ -15,6 +15,7 @@ pub mod beside;
 pub mod calls;
 pub mod moment;
 pub mod over_time;
+mod roles;
 pub mod shape;
 pub mod stacked;
 pub mod syncs;

@@ -12,6 +12,9 @@ use std::cmp::Ordering;
 
 /// What a cause must explain at least of what its symptom does, where it is less severe. Chosen.
 const HALF: f64 = 0.5;
+/// What a likely cause must explain at least of a bottleneck's time to stand above it. Chosen: who acts on it
+/// first gets a third of the time back.
+const THIRD: f64 = 1.0 / 3.0;
 
 /// The findings in the order in which to act on them, without those that are symptoms of others.
 pub(super) fn rank(mut findings: Vec<Finding>) -> Vec<Finding> {
@@ -80,13 +83,16 @@ pub(super) fn place(
 }
 
 /// Whether a finding stands above a bottleneck that it does not cover: it is worth more, or it is a
-/// likely cause on the same device, whose share of the device's time says nothing of the waits'.
+/// likely cause on the same device that explains a third of the waits, or whose share of the device's
+/// time says nothing of the waits'.
 fn stands_above(finding: &Finding, bottleneck: &Finding) -> bool {
     let same = finding.subject.device.is_some()
         && (bottleneck.subject.device.is_none()
             || finding.subject.device == bottleneck.subject.device);
     let is_worth = finding.severity > Severity::Info && finding.unlost >= Confidence::Likely;
-    let is_cause = finding.layer == Layer::Cause && finding.impact_of != bottleneck.impact_of;
+    let is_part = finding.impact_of == bottleneck.impact_of;
+    let is_enough = !is_part || finding.impact >= THIRD * bottleneck.impact;
+    let is_cause = finding.layer == Layer::Cause && is_enough;
     order(finding, bottleneck) != Ordering::Greater || same && is_worth && is_cause
 }
 
@@ -193,4 +199,34 @@ pub(super) fn cycles() -> Vec<&'static str> {
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::ImpactOf;
+    use super::*;
+
+    /// What stands first of a cause of that share of the blocked time and a bottleneck of 90 % of it, both on
+    /// devices of those names.
+    fn first(share: f64, severity: Severity, devices: [&str; 2]) -> Layer {
+        let finding = |cause, layer, severity, impact, device: &str| {
+            let subject = Subject { device: Some(device.to_owned()), ..Subject::default() };
+            let it = Finding::of_share(ImpactOf::BlockedTime, impact, 1.0, String::new());
+            let mut it = it.about(subject);
+            (it.cause, it.layer, it.severity) = (cause, layer, severity);
+            it
+        };
+        let cause = finding("kernel-housekeeping", Layer::Cause, severity, share, devices[0]);
+        let slow = finding("slow-reads", Layer::Bottleneck, Severity::Critical, 0.9, devices[1]);
+        place(vec![cause], vec![slow], &|_, _| false)[0].layer
+    }
+
+    #[test]
+    fn a_cause_of_a_third_of_the_waits_stands_above_them() {
+        let same = ["sda", "sda"];
+        assert_eq!(first(0.31, Severity::Warning, same), Layer::Cause);
+        assert_eq!(first(0.29, Severity::Warning, same), Layer::Bottleneck);
+        assert_eq!(first(0.31, Severity::Info, same), Layer::Bottleneck);
+        assert_eq!(first(0.31, Severity::Warning, ["sda", "sdb"]), Layer::Bottleneck);
+    }
 }

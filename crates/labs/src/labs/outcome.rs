@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 /// From which share of the time on, before a lab began, tasks of others waited for a CPU, a thread that
 /// gets none after its I/O is a fact and no false finding. Chosen: an idle machine is far below.
 const BUSY_PERCENT: f64 = 10.0;
+/// From which share of the CPU time on, which the hypervisor withheld while a lab was watched, that is a
+/// fact and no false finding: what providers call a reason to act.
+const STOLEN_PERCENT: f64 = 5.0;
 /// How far a finding's impact may be from what the lab measures.
 const NEAR: f64 = 0.20;
 
@@ -32,6 +35,9 @@ pub struct Outcome {
     pub pids: Vec<u32>,
     /// The share of the time that others' tasks waited for a CPU before it began, per cent.
     pub busy_percent: f64,
+    /// The share of the CPU time that the hypervisor withheld while it was watched, by `/proc/stat`, per
+    /// cent.
+    pub stolen_percent: f64,
     /// How long all of it took, seconds.
     pub took_s: f64,
     /// What iostat showed, and whether it is the trouble of the lab's document.
@@ -164,11 +170,15 @@ impl Outcome {
         }
     }
 
-    /// Whether a finding is that the machine had no CPU to give before the lab began.
+    /// Whether a finding is that the machine had no CPU to give: before the lab began, or because its
+    /// hypervisor gave it none.
     pub fn is_of_the_machine(&self, lab: &Lab, found: &Found) -> bool {
-        found.cause == "cpu-starvation"
-            && self.busy_percent >= BUSY_PERCENT
-            && (lab.sort != Sort::Cause || !lab.causes.contains(&"cpu-starvation"))
+        let is_fact = match found.cause.as_str() {
+            "cpu-starvation" => self.busy_percent >= BUSY_PERCENT,
+            "cpu-steal" => self.stolen_percent >= STOLEN_PERCENT,
+            _ => false,
+        };
+        is_fact && (lab.sort != Sort::Cause || !lab.causes.contains(&found.cause.as_str()))
     }
 
     /// The impact of the lab's cause as found and as measured, and whether they are near: an upper bound
@@ -233,6 +243,10 @@ mod tests {
         let mut outcome = outcome(&[("cpu-starvation", "warning", "loop0")]);
         assert_eq!(outcome.mark(&control), Mark::False);
         outcome.busy_percent = 50.0;
+        assert_eq!(outcome.mark(&control), Mark::Right);
+        outcome.findings[0].cause = "cpu-steal".to_owned();
+        assert_eq!(outcome.mark(&control), Mark::False, "nobody saw that");
+        outcome.stolen_percent = 12.0;
         assert_eq!(outcome.mark(&control), Mark::Right);
     }
 }

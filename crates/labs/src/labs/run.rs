@@ -78,9 +78,10 @@ pub fn run(settings: &Settings, say: &mut dyn FnMut(&str)) -> Result<()> {
         say(&format!("not measured: {reason}"));
     }
     outcome.differs(lab).iter().for_each(|part| say(part));
-    let Outcome { seed, took_s, busy_percent, .. } = outcome;
+    let Outcome { seed, took_s, busy_percent, stolen_percent, .. } = outcome;
     say(&format!(
-        "{}: {:?} (seed {seed}, {took_s:.0} s, others waited for a CPU {busy_percent:.0} % of the time)",
+        "{}: {:?} (seed {seed}, {took_s:.0} s, others waited for a CPU {busy_percent:.0} % of the time, the \
+         hypervisor took {stolen_percent:.0} % of it)",
         lab.name,
         outcome.mark(lab)
     ));
@@ -127,7 +128,9 @@ pub fn watch(lab: &Lab, settings: &Settings, say: &mut dyn FnMut(&str)) -> Resul
     let iostat = iostat(&stage, settings.seconds)?;
     let relief = stage.relief.take().filter(|_| lab.sort == Sort::Cause);
     let measure = relief.as_ref().map(|it| it.measure);
+    let before = CpuTime::now();
     let with = record(&stage, settings.seconds, settings.whole, measure, &kept)?;
+    outcome.stolen_percent = CpuTime::now().stolen_since(before);
     outcome.pids = stage.pids();
     if let Some(relief) = relief {
         match without(&mut stage, relief, with, settings.whole) {
@@ -148,6 +151,32 @@ fn waiting_for_cpu() -> f64 {
     let text = std::fs::read_to_string("/proc/pressure/cpu").unwrap_or_default();
     let some = text.split_whitespace().find_map(|word| word.strip_prefix("avg10="));
     some.and_then(|number| number.parse().ok()).unwrap_or(0.0)
+}
+
+/// CPU time since the machine started, in clock ticks.
+#[derive(Clone, Copy, Default)]
+struct CpuTime {
+    all: u64,
+    stolen: u64,
+}
+
+impl CpuTime {
+    fn now() -> CpuTime {
+        CpuTime::parse(&std::fs::read_to_string("/proc/stat").unwrap_or_default())
+    }
+
+    /// The first eight figures of `cpu`: those behind them are contained in earlier ones.
+    fn parse(stat: &str) -> CpuTime {
+        let words = stat.lines().next().unwrap_or_default().split_whitespace();
+        let ticks: Vec<u64> = words.skip(1).take(8).filter_map(|word| word.parse().ok()).collect();
+        CpuTime { all: ticks.iter().sum(), stolen: ticks.get(7).copied().unwrap_or(0) }
+    }
+
+    /// The share of the time since `before` that the hypervisor withheld, per cent.
+    fn stolen_since(self, before: CpuTime) -> f64 {
+        let stolen = self.stolen.saturating_sub(before.stolen) as f64;
+        stolen / self.all.saturating_sub(before.all).max(1) as f64 * 100.0
+    }
 }
 
 /// The share of an operation's cost that goes with the cause, given what it cost with it; or why that
@@ -252,4 +281,17 @@ pub fn findings(recording: &Path) -> Result<Vec<Found>> {
     let report: Report =
         serde_json::from_str(&text).context(|| "read the report's JSON".to_owned())?;
     Ok(report.findings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stolen_time_is_a_share_of_all() {
+        let before = CpuTime::parse("cpu  100 0 50 800 0 0 0 50 7 7\ncpu0 1 2 3\n");
+        let after = CpuTime::parse("cpu  150 0 80 900 0 0 0 70 9 9\n");
+        assert_eq!(after.stolen_since(before), 10.0);
+        assert_eq!(CpuTime::parse("").stolen_since(after), 0.0);
+    }
 }

@@ -71,6 +71,19 @@ pub enum Bus {
     Virtio,
     /// `nvme0n1` …
     Nvme,
+    /// `sda` …, a rotating SATA disk behind a SCSI host bus adapter.
+    Scsi,
+}
+
+impl Bus {
+    /// The modules that show the guest such a disk.
+    pub(super) fn modules(self) -> &'static [&'static str] {
+        match self {
+            Bus::Virtio => &[],
+            Bus::Nvme => &["nvme"],
+            Bus::Scsi => &["sd_mod", "virtio_scsi"],
+        }
+    }
 }
 
 /// Where a disk's bytes are.
@@ -122,6 +135,11 @@ impl Disk {
     /// The same, as an NVMe disk.
     pub fn nvme(self) -> Disk {
         Disk { bus: Bus::Nvme, ..self }
+    }
+
+    /// The same, as a rotating SATA disk behind a SCSI adapter. Guests find it by the kernel's name alone.
+    pub fn scsi(self) -> Disk {
+        Disk { bus: Bus::Scsi, ..self }
     }
 
     /// The same, within limits that QEMU holds; [`super::Running::limit`] changes them.

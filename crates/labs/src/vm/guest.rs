@@ -180,9 +180,8 @@ impl Guest {
     }
 
     fn module_list(&self) -> String {
-        let nvme = self.disks.iter().any(|disk| disk.bus == super::disk::Bus::Nvme);
-        let own = nvme.then_some("nvme").into_iter();
-        own.chain(self.modules.iter().map(String::as_str)).collect::<Vec<_>>().join(" ")
+        let of_disks = self.disks.iter().flat_map(|disk| disk.bus.modules()).copied();
+        of_disks.chain(self.modules.iter().map(String::as_str)).collect::<Vec<_>>().join(" ")
     }
 }
 

@@ -68,6 +68,8 @@ pub struct Bin {
     pub writeback_bytes: u64,
     /// D2C of all, nanoseconds; Q2C where no D is known.
     pub d2c_ns: u64,
+    /// The bytes of each times its D2C, byte-microseconds: divided by a time, the bytes in flight.
+    pub held_byte_us: u64,
     /// D2C of reads, nanoseconds.
     pub read_d2c_ns: u64,
     /// Q2C of all, nanoseconds.
@@ -84,6 +86,7 @@ impl Bin {
         self.write_bytes = self.write_bytes.saturating_add(other.write_bytes);
         self.writeback_bytes = self.writeback_bytes.saturating_add(other.writeback_bytes);
         self.d2c_ns = self.d2c_ns.saturating_add(other.d2c_ns);
+        self.held_byte_us = self.held_byte_us.saturating_add(other.held_byte_us);
         self.read_d2c_ns = self.read_d2c_ns.saturating_add(other.read_d2c_ns);
         self.q2c_ns = self.q2c_ns.saturating_add(other.q2c_ns);
         self.read_q2c_ns = self.read_q2c_ns.saturating_add(other.read_q2c_ns);
@@ -160,6 +163,8 @@ impl Tally {
         bin.requests += 1;
         bin.bytes = bin.bytes.saturating_add(request.bytes);
         bin.d2c_ns = bin.d2c_ns.saturating_add(d2c);
+        let held = request.bytes.saturating_mul(d2c / 1000);
+        bin.held_byte_us = bin.held_byte_us.saturating_add(held);
         bin.q2c_ns = bin.q2c_ns.saturating_add(whole);
         if direction == Direction::Read {
             bin.reads += 1;

@@ -1,5 +1,6 @@
 //! Submitting asynchronous I/O blocks, so that it is not asynchronous.
 
+use super::super::bottleneck::bound::SLOW_NS;
 use super::facts::calls::ASYNC;
 use super::*;
 use crate::analysis::patterns::WaitStack;
@@ -24,15 +25,17 @@ const WORKERS: &[&str] =
     &["io_wq_worker", "io_worker_handle_work", "io_wq_submit_work", "io_sq_thread"];
 /// Waits of the block layer and of limits have causes of their own.
 const ELSEWHERE: &[WaitClass] = &[
-    WaitClass::Tag,
     WaitClass::Queue,
     WaitClass::Wbt,
     WaitClass::Iocost,
     WaitClass::CgroupThrottle,
     WaitClass::DirtyThrottle,
 ];
-/// What blocks, and the functions that say so.
+/// What blocks where it is a free request.
+const FULL: &str = "a free request: as many as the queue takes are in flight";
+/// What else blocks, and the functions that say so.
 const WHY: &[(&str, &[&str])] = &[
+    ("pages of the page cache", &["filemap_*", "folio_wait_*", "page_cache_*"]),
     (
         "room in the journal or log",
         &[
@@ -60,7 +63,6 @@ const WHY: &[(&str, &[&str])] = &[
         "the inode's lock",
         &["inode_lock*", "xfs_ilock*", "rwsem_down_*", "ext4_dio_write_iter", "inode_dio_wait"],
     ),
-    ("pages of the page cache", &["filemap_*", "folio_wait_*", "page_cache_*"]),
 ];
 
 rule!(
@@ -83,13 +85,14 @@ fn judge(facts: &Facts<'_>) -> Judged {
     }
     let subject = stacked.subject();
     let why = WHY.iter().max_by_key(|(_, functions)| stacked.time_in(functions));
-    let why = why.filter(|(_, functions)| stacked.time_in(functions) > 0);
+    let why = why.filter(|(_, functions)| stacked.time_in(functions) > 0).map(|it| it.0);
+    let why = if is_for_tags(&stacked) { Some(FULL) } else { why };
     let call =
         stacked.stacks.first().and_then(|it| facts.call_name(it.syscall)).unwrap_or("io_submit");
     let sentence = format!(
         "{} is blocked where it submits asynchronous I/O ({call}): it waits for {}",
         words::who(&subject),
-        why.map_or("the file system", |(what, _)| what),
+        why.unwrap_or("the file system"),
     );
     Ok(Finding::of_blocked(facts, stacked.time_ns, sentence)
         .about(subject)
@@ -108,13 +111,28 @@ fn judge(facts: &Facts<'_>) -> Judged {
 fn blocks(facts: &Facts<'_>, stack: &WaitStack) -> bool {
     facts.is_call(stack.syscall, ASYNC)
         && !ELSEWHERE.contains(&stack.class)
+        && (stack.class != WaitClass::Tag || mean_ns(stack) >= SLOW_NS)
         && facts::has_function(&stack.functions, SUBMITTING)
         && !facts::has_function(&stack.functions, WORKERS)
 }
 
+/// Whether most of the time goes by waiting for a free request.
+fn is_for_tags(stacked: &Stacked<'_>) -> bool {
+    let for_tags = stacked.stacks.iter().filter(|it| it.class == WaitClass::Tag);
+    2 * for_tags.map(|it| it.time_ns).sum::<u64>() > stacked.time_ns
+}
+
+fn mean_ns(stack: &WaitStack) -> f64 {
+    stack.time_ns as f64 / stack.waits.max(1) as f64
+}
+
 fn fix_of(stacked: &Stacked<'_>) -> &'static str {
-    let pages = 2 * stacked.time_in(WHY[3].1) > stacked.time_ns;
-    if pages {
+    let pages = 2 * stacked.time_in(WHY[0].1) > stacked.time_ns;
+    if is_for_tags(stacked) {
+        "keep fewer requests in flight than the queue takes (nr_requests), so that the program \
+         decides what waits and in which order; what the disk does not keep up with needs a \
+         faster one, or less load"
+    } else if pages {
         "open the file with O_DIRECT: without it io_submit reads and writes through the page \
          cache, and waits for it"
     } else {
@@ -134,8 +152,12 @@ mod tests {
     const S: u64 = 1_000_000_000;
 
     fn found(class: WaitClass, frames: &[&str], syscall: u32) -> Option<Finding> {
+        of_length(class, frames, syscall, 6 * S)
+    }
+
+    fn of_length(class: WaitClass, frames: &[&str], syscall: u32, ns: u64) -> Option<Finding> {
         let mut script = Script::new(10);
-        script.wait((7, "scylla"), class, 6 * S, 0, 0);
+        script.wait((7, "scylla"), class, ns, 0, 0);
         script.stacked(frames);
         script.waited_on("sda", "/data/commitlog", syscall);
         diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "blocking-submit")
@@ -162,11 +184,19 @@ mod tests {
     }
 
     #[test]
-    fn completions_workers_and_tags_are_not_meant() {
+    fn a_full_queue_that_holds_the_submitter_for_long_is_named() {
+        let tag = ["blk_mq_get_tag", "aio_write", "io_submit_one"];
+        let of = |ms| of_length(WaitClass::Tag, &tag, IO_SUBMIT, ms * S / 1000);
+        let long = of(11).unwrap();
+        assert!(long.sentence.contains("a free request"), "{long:?}");
+        assert!(long.fix.contains("nr_requests"), "{long:?}");
+        assert_eq!(of(9), None);
+    }
+
+    #[test]
+    fn completions_and_workers_are_not_meant() {
         assert_eq!(found(WaitClass::Device, &["read_events"], 208), None);
         let worker = ["xfs_ilock", "io_write", "io_issue_sqe", "io_wq_submit_work", "io_wq_worker"];
         assert_eq!(found(WaitClass::FsLock, &worker, 426), None);
-        let tag = ["blk_mq_get_tag", "aio_write", "io_submit_one"];
-        assert_eq!(found(WaitClass::Tag, &tag, IO_SUBMIT), None);
     }
 }

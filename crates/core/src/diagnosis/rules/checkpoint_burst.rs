@@ -1,9 +1,12 @@
 //! A checkpoint, a flush of pages or a compaction writes in bursts, and syncs wait behind it.
 
+use super::super::bottleneck::bound::{self, SLOW_SYNC_NS};
 use super::super::programs::{self, Role, Topic};
 use super::*;
+use crate::analysis::Direction;
 use crate::analysis::patterns::{Bin, DevicePatterns, SyncBin};
 use crate::analysis::summary::DeviceSummary;
+use facts::Waited;
 use std::collections::BTreeMap;
 
 /// The share of the bins that may hold most of the writing. Chosen: a saw-tooth, not a stream.
@@ -17,6 +20,8 @@ const SYNCS: u64 = 10;
 /// How many times more bytes must be written for each sync in the bursts: a load that only commits more
 /// writes as much for each. Chosen.
 const MORE: f64 = 4.0;
+/// The files whose writing no commit waits for by itself.
+const BESIDE: &[Role] = &[Role::Data, Role::Snapshot, Role::Compaction];
 
 rule!(
     "checkpoint-burst",
@@ -36,10 +41,11 @@ fn judge(facts: &Facts<'_>) -> Judged {
         let patterns = facts.patterns(&device.device)?;
         Some((device, patterns, burst(patterns)?))
     });
-    let Some((device, patterns, burst)) = found.max_by_key(|(.., burst)| burst.extra_ns) else {
-        return Ok(Verdict::Clear);
-    };
-    Ok(finding(facts, device, patterns, &burst).into())
+    if let Some((device, patterns, burst)) = found.max_by_key(|(.., burst)| burst.extra_ns) {
+        return Ok(finding(facts, device, patterns, &burst).into());
+    }
+    let lasting = facts.devices().iter().find_map(|device| lasting(facts, device));
+    Ok(lasting.map_or(Verdict::Clear, Verdict::from))
 }
 
 struct Burst {
@@ -90,7 +96,10 @@ fn burst(patterns: &DevicePatterns) -> Option<Burst> {
 }
 
 /// Who writes most in the bursts: a process name, its number, and its file.
-fn writer(patterns: &DevicePatterns, burst: &Burst) -> Option<(String, Option<u32>, Option<String>)> {
+fn writer(
+    patterns: &DevicePatterns,
+    burst: &Burst,
+) -> Option<(String, Option<u32>, Option<String>)> {
     let inside = |bytes: &[u64]| -> u64 {
         bytes.iter().zip(&burst.bins).filter(|(_, is)| **is).map(|(bytes, _)| bytes).sum()
     };
@@ -127,12 +136,7 @@ fn finding(
     let victim = victim(facts, name);
     let (process, file) = (subject.process.as_deref(), subject.file.as_deref());
     let role = file.and_then(|file| programs::role_of(process, file));
-    let topic = match role {
-        Some(Role::Compaction) => Topic::Compaction,
-        Some(Role::Snapshot) => Topic::Snapshot,
-        _ => Topic::Checkpoint,
-    };
-    let own = programs::of(process, file).and_then(|it| it.advice(topic));
+    let own = programs::of(process, file).and_then(|it| it.advice(topic(role)));
     let sentence = format!(
         "{} writes to {name} in bursts: a sync of {} takes {} meanwhile, {} otherwise",
         words::who(&subject),
@@ -140,20 +144,86 @@ fn finding(
         words::time(mean_ns(&burst.during)),
         words::time(mean_ns(&burst.calm)),
     );
-    let general = "spread the writes (smaller and more frequent checkpoints; start writing earlier: \
-                   `sysctl vm.dirty_background_bytes=67108864`, of the whole machine); put the log on \
-                   its own device";
     let stat = format!("iowhy stat -d {name} 1");
     Finding::of_blocked(facts, burst.extra_ns, sentence)
         .about(subject)
         .shown("mean sync in the bursts", mean_ns(&burst.during), "ns", "iowhy waits")
         .shown("mean sync otherwise", mean_ns(&burst.calm), "ns", "iowhy waits")
         .shown("written in the bursts", burst.share * 100.0, "%", stat)
-        .fix(own.unwrap_or(general))
+        .fix(own.unwrap_or(GENERAL))
         .check(
             "`iowhy -t 60` holds several bursts: if syncs are as slow between them, they have another \
              reason",
         )
+}
+
+/// A burst that lasts longer than the watch: syncs of a log are slow on a saturated device, and nearly all
+/// that is written there goes into the same program's other files.
+fn lasting(facts: &Facts<'_>, device: &DeviceSummary) -> Option<Finding> {
+    let name = &device.device;
+    let is_log = |process: &str, file: &str| {
+        programs::role_of(Some(process), file) == Some(Role::WriteAheadLog)
+    };
+    let waited = facts.waits(|it| {
+        let is_log = it.file.as_deref().is_some_and(|file| is_log(&it.process, file));
+        is_log && facts.is_sync(it) && it.device.as_ref() == Some(name)
+    });
+    let process = &waited.groups.first()?.process;
+    let is_slow = waited.mean_ns() >= SLOW_SYNC_NS
+        && (waited.waits >= SYNCS || waited.time_ns >= facts.duration_ns() / 10);
+    let written = facts.written(process, BESIDE)?;
+    let all = facts::of(device, Direction::Write).bytes;
+    let share = written.bytes as f64 / all.max(1) as f64;
+    let fits = is_slow && bound::is_saturated(device) && (BYTES_SHARE..=1.0).contains(&share);
+    fits.then(|| of_lasting(facts, device, &waited, written.role, share, written.file))
+}
+
+fn of_lasting(
+    facts: &Facts<'_>,
+    device: &DeviceSummary,
+    waited: &Waited<'_>,
+    role: Role,
+    share: f64,
+    file: Option<String>,
+) -> Finding {
+    let name = &device.device;
+    let victim = waited.subject();
+    let process = victim.process.as_deref();
+    let own = programs::of(process, file.as_deref()).and_then(|it| it.advice(topic(Some(role))));
+    let sentence = format!(
+        "{} of what is written to {name} goes into {} of {}: a sync of its write-ahead log takes {} \
+         behind it",
+        words::percent(share),
+        role.phrase(),
+        process.unwrap_or_default(),
+        words::time(waited.mean_ns()),
+    );
+    let stat = format!("iowhy stat -d {name}");
+    Finding::of_blocked(facts, waited.time_ns, sentence)
+        // Without these writes syncs take what they take alone.
+        .upper_bound()
+        .sure(Confidence::Likely)
+        .shown("mean sync of the log", waited.mean_ns(), "ns", "iowhy waits")
+        .shown("requests in flight while it is busy", bound::depth(device), "requests", stat)
+        .fix(own.unwrap_or(GENERAL))
+        .check(
+            "`iowhy -t 60` when it is over (programs log when a checkpoint or a snapshot begins and ends): \
+             if syncs are as slow then, they have another reason",
+        )
+        .about(Subject { pid: None, file, ..victim })
+}
+
+/// What to do where the program has no settings of its own for it.
+const GENERAL: &str = "spread the writes (smaller and more frequent checkpoints; start writing earlier: \
+                       `sysctl vm.dirty_background_bytes=67108864`, of the whole machine); put the log on \
+                       its own device";
+
+fn topic(role: Option<Role>) -> Topic {
+    match role {
+        Some(Role::Compaction) => Topic::Compaction,
+        Some(Role::Snapshot) => Topic::Snapshot,
+        _ => Topic::Checkpoint,
+    }
 }
 
 #[cfg(test)]
@@ -199,6 +269,41 @@ mod tests {
         assert!(found.sentence.contains("takes 57.3 ms meanwhile, 4.00 ms otherwise"), "{found:?}");
         assert!(found.fix.contains("checkpoint"), "{}", found.fix);
         assert!(found.impact > 0.5, "{found:?}");
+    }
+
+    /// The same where the checkpoint lasts all the time, with so many pages at once, each `page_ms` long; a
+    /// commit is 8 KiB each `every_ms`.
+    fn lasting(pages: u64, page_ms: u64, every_ms: u64, sync_ms: u64) -> Option<Finding> {
+        let mut script = Script::new(10);
+        for at in (0..10_000).step_by(every_ms as usize) {
+            let write = script.write("sda", 8192).by(7, "postgres").at((at * MS) as i64);
+            write.file("/db/pg_wal/1").direct(500, 500, sync_ms * MS).add();
+            script.wait((7, "postgres"), WaitClass::Fsync, sync_ms * MS, sync_ms * MS, 0);
+            let (sda, file) = (script.names.intern("sda"), script.names.intern("/db/pg_wal/1"));
+            let wait = script.batch.waits.last_mut().unwrap();
+            (wait.start_ns, wait.device) = (START_NS + at * MS, Some(sda));
+            (wait.syscall, wait.file) = (Some(75), Some(file));
+        }
+        for at in (0..10_000).step_by(10) {
+            for page in 0..pages {
+                let write = script.write("sda", 65_536).by(9, "postgres").at((at * MS) as i64);
+                let file = format!("/db/base/16384/{page}");
+                write.origin(Origin::Writeback).file(&file).direct(500, 500, page_ms * MS).add();
+            }
+        }
+        let findings = diagnose(&script.summary()).findings;
+        findings.into_iter().find(|it| it.cause == "checkpoint-burst")
+    }
+
+    #[test]
+    fn a_checkpoint_that_outlasts_the_watch_is_known_by_its_files() {
+        let found = lasting(4, 20, 50, 40).unwrap();
+        assert_eq!(found.confidence, Confidence::Likely);
+        assert!(found.sentence.contains("data files of postgres"), "{found:?}");
+        assert_eq!(found.subject.file.as_deref(), Some("/db/base/16384/*"));
+        assert_eq!(lasting(4, 20, 50, 4), None, "syncs are fast");
+        assert_eq!(lasting(1, 4, 50, 40), None, "the device has time left");
+        assert_eq!(lasting(0, 20, 50, 40), None, "nothing but the log is written");
     }
 
     #[test]

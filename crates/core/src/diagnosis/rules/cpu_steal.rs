@@ -15,6 +15,8 @@ const MOST: f64 = 0.5;
 const SLOWER: f64 = 1.5;
 /// Requests in each kind of second that a device needs to be compared. Chosen.
 const REQUESTS: u64 = 30;
+/// Parts of the watch of each kind that it takes, so that one slow request makes no difference. Chosen.
+const BINS: usize = 3;
 
 rule!(
     "cpu-steal",
@@ -62,7 +64,11 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let finding = Finding::of_share(ImpactOf::BlockedTime, late, threads, sentence)
         .upper_bound()
         .about(Subject { device: None, file: None, ..waited.subject() })
-        .sure(if compared.is_some() || share >= MOST { Confidence::Likely } else { Confidence::Possible })
+        .sure(if compared.is_some() || share >= MOST {
+            Confidence::Likely
+        } else {
+            Confidence::Possible
+        })
         .shown("stolen CPU time", share * 100.0, "%", "vmstat 1")
         .shown("stolen of each second, on all CPUs together", share * cpus, "CPUs", "vmstat 1")
         .fix(
@@ -86,6 +92,33 @@ struct Compared {
     extra_share: f64,
 }
 
+/// A device's requests in one kind of second.
+#[derive(Default)]
+struct Side {
+    requests: u64,
+    time_ns: u64,
+    /// The mean times of requests of each bin.
+    means: Vec<f64>,
+}
+
+impl Side {
+    fn add(&mut self, requests: u64, time_ns: u64) {
+        if requests == 0 {
+            return;
+        }
+        self.requests += requests;
+        self.time_ns += time_ns;
+        self.means.push(time_ns as f64 / requests as f64);
+    }
+
+    /// The median of the bins' means, which one slow request does not change; `None` where there are too few.
+    fn usual_ns(&mut self) -> Option<f64> {
+        self.means.sort_by(f64::total_cmp);
+        let median = self.means.get(self.means.len() / 2).copied();
+        median.filter(|_| self.requests >= REQUESTS && self.means.len() >= BINS)
+    }
+}
+
 /// `None` where there are no seconds of both kinds, or a device does not follow.
 fn compare(facts: &Facts<'_>, steal: &Series) -> Option<Compared> {
     let cpus = f64::from(facts.summary().environment.cpus.max(1));
@@ -103,22 +136,19 @@ fn compare(facts: &Facts<'_>, steal: &Series) -> Option<Compared> {
     let is_stolen = |at: u64| spans.iter().any(|(from, to, is)| *is && (*from..*to).contains(&at));
     let (mut times, mut extra, mut all) = (f64::INFINITY, 0.0, 0.0);
     for patterns in &facts.summary().patterns.devices {
-        let (mut during, mut calm) = ((0_u64, 0_u64), (0_u64, 0_u64));
+        let (mut during, mut calm) = (Side::default(), Side::default());
         for (index, bin) in patterns.timeline.bins.iter().enumerate() {
             let middle = index as u64 * patterns.timeline.bin_ns + patterns.timeline.bin_ns / 2;
             let side = if is_stolen(middle) { &mut during } else { &mut calm };
-            *side = (side.0 + bin.requests, side.1 + bin.d2c_ns);
+            side.add(bin.requests, bin.d2c_ns);
         }
-        if during.0 < REQUESTS || calm.0 < REQUESTS {
-            continue;
-        }
-        let (slow, fast) = (during.1 as f64 / during.0 as f64, calm.1 as f64 / calm.0 as f64);
+        let (Some(slow), Some(fast)) = (during.usual_ns(), calm.usual_ns()) else { continue };
         times = times.min(slow / fast.max(1.0));
-        extra += (slow - fast).max(0.0) * during.0 as f64;
-        all += (during.1 + calm.1) as f64;
+        extra += (slow - fast).max(0.0) * during.requests as f64;
+        all += (during.time_ns + calm.time_ns) as f64;
     }
     (times.is_finite() && times >= SLOWER)
-        .then(|| Compared { times, extra_share: extra / all.max(1.0) })
+        .then(|| Compared { times, extra_share: (extra / all.max(1.0)).min(1.0) })
 }
 
 #[cfg(test)]
@@ -169,6 +199,17 @@ mod tests {
         let found = found(0.3, 4 * MS, 3 * MS).unwrap();
         assert_eq!(found.confidence, Confidence::Likely);
         assert!(found.impact_at_most && found.sentence.contains("every device"), "{found:?}");
+    }
+
+    #[test]
+    fn one_slow_request_in_a_stolen_second_is_no_sign() {
+        let mut device = Side::default();
+        (0..5).for_each(|_| device.add(10, 10 * MS));
+        device.add(1, 900 * MS);
+        assert_eq!(device.usual_ns(), Some(MS as f64));
+        let mut few = Side::default();
+        (0..2).for_each(|_| few.add(100, 100 * MS));
+        assert_eq!(few.usual_ns(), None, "two bins");
     }
 
     #[test]

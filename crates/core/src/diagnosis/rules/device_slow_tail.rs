@@ -1,7 +1,7 @@
 //! The device itself is slow now and then, or fails requests.
 
-use super::*;
 use super::super::finding;
+use super::*;
 use crate::analysis::patterns::{Bin, Slow, Timeline};
 use crate::analysis::summary::{Bucket, DeviceSummary};
 use crate::analysis::{Direction, Interval};
@@ -23,6 +23,9 @@ const LONG_NS: u64 = 1_000_000_000;
 const TIMES_MEDIAN: f64 = 20.0;
 /// And this multiple of what the queue in front of it explains (Little's law). Chosen.
 const TIMES_QUEUE: f64 = 8.0;
+/// And this multiple of what the bytes in flight explain at the rate that the device reached: of a queue that
+/// is emptied, the mean is half of what the last one waits for, and bins blur it. Chosen.
+const TIMES_BYTES: f64 = 4.0;
 /// At most this share of the requests: where more are slow, it is not the tail.
 const RARE: f64 = 0.05;
 /// What errors are a share of at least: one error of one request is no dead device yet.
@@ -119,11 +122,26 @@ fn unexplained(
     for it in all {
         let depth = depth(&patterns.timeline, it).max(device.in_flight_mean).max(1.0);
         of_all += it.d2c_ns as f64;
-        if it.d2c_ns as f64 >= TIMES_QUEUE * depth * p50 {
-            of_left += it.d2c_ns as f64;
+        let d2c_ns = it.d2c_ns as f64;
+        let transfer_ns = transfer_ns(&patterns.timeline, it);
+        if d2c_ns >= TIMES_QUEUE * depth * p50 && d2c_ns >= TIMES_BYTES * transfer_ns {
+            of_left += d2c_ns;
         }
     }
     if of_all > 0.0 { of_left / of_all } else { 1.0 }
+}
+
+/// How long the device takes for all bytes that were in flight with a slow one, at the highest rate that it
+/// reached, nanoseconds.
+fn transfer_ns(timeline: &Timeline, slow: &Slow) -> f64 {
+    let bin_ns = timeline.bin_ns.max(1);
+    let end = (slow.ended_ns / bin_ns) as usize;
+    let begin = (slow.ended_ns.saturating_sub(slow.d2c_ns) / bin_ns) as usize;
+    let bins = timeline.bins.get(begin..=end).unwrap_or_default();
+    let held: u64 = bins.iter().map(|bin| bin.held_byte_us).sum();
+    let in_flight = held as f64 * 1000.0 / (bins.len().max(1) as f64 * bin_ns as f64);
+    let most = timeline.bins.iter().map(|bin| bin.bytes).max().unwrap_or(0);
+    in_flight * bin_ns as f64 / most.max(1) as f64
 }
 
 /// How many other requests the device worked on at a time while it had a slow one: of those that
@@ -142,7 +160,12 @@ fn depth(timeline: &Timeline, slow: &Slow) -> f64 {
     others / (last.len().max(1) as f64 * bin_ns as f64)
 }
 
-fn of_tail(facts: &Facts<'_>, device: &DeviceSummary, direction: Direction, tail: &Tail) -> Finding {
+fn of_tail(
+    facts: &Facts<'_>,
+    device: &DeviceSummary,
+    direction: Direction,
+    tail: &Tail,
+) -> Finding {
     let name = &device.device;
     let word = direction.word();
     let sentence = format!(
@@ -191,8 +214,11 @@ fn failing(facts: &Facts<'_>) -> Option<Verdict> {
         return None;
     }
     let name = &device.device;
-    let sentence =
-        format!("{name} fails: {} of {} requests ended with an error", words::count(errors), words::count(all));
+    let sentence = format!(
+        "{name} fails: {} of {} requests ended with an error",
+        words::count(errors),
+        words::count(all)
+    );
     // An error matters however few they are; many matter more.
     let share = errors as f64 / all.max(LEAST_REQUESTS) as f64;
     let impact = share.max(finding::WARNING_IMPACT);
@@ -317,6 +343,33 @@ mod tests {
             write.sector(index * 104_729 * 8).direct(500, 500, 300 * MS).add();
         }
         of(&script)
+    }
+
+    /// Small writes each 5 ms, and once as many writes of `bytes` at the same time as take the device 400 ms
+    /// at 40 MB/s, or which it keeps as long for nothing.
+    fn volume(bytes: u64) -> Option<Finding> {
+        let mut script = Script::new(10);
+        script.environment.devices.push(Device {
+            name: "sda".to_owned(),
+            settings_start: [("queue/rotational".to_owned(), "0".to_owned())].into(),
+            ..Device::default()
+        });
+        for index in 0..2000_u64 {
+            let write = script.write("sda", 8192).by(7, "db").at((index * 5 * MS) as i64);
+            write.sector(index * 16).direct(500, 500, 400 * US).add();
+        }
+        for index in 0..16_u64 {
+            let write = script.write("sda", bytes).origin(Origin::Writeback).at(4_000 * MS as i64);
+            let takes = (index + 1) * 25 * MS;
+            write.sector((1 << 20) + index * 104_729 * 8).direct(500, 500, takes).add();
+        }
+        of(&script)
+    }
+
+    #[test]
+    fn a_burst_of_large_writes_explains_their_time() {
+        assert_eq!(volume(1 << 20), None);
+        assert!(volume(8192).is_some(), "the device did nothing else meanwhile");
     }
 
     #[test]

@@ -24,6 +24,8 @@ rule!(
      that write little but on the same device or cgroup sleep with them.",
     "Writers that wait in fsync instead: they chose to wait for the device.",
     needs: [Waits],
+    // A commit queues at the device behind what the writer has filled it with.
+    symptoms: ["journal-commit"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -1,9 +1,10 @@
 //! Many small writes, each made durable on its own.
 
+use super::super::bottleneck::bound::SLOW_SYNC_NS;
 use super::*;
 use crate::analysis::Direction;
 use crate::analysis::summary::DeviceSummary;
-use crate::diagnosis::programs;
+use crate::diagnosis::programs::{self, Role};
 use facts::syncs::{Syncs, advice, of_file};
 
 /// Bytes for each sync up to which the durability costs more than the data: 4 KiB written and
@@ -21,10 +22,6 @@ const ITSELF_NS: f64 = 100_000_000.0;
 /// From which mean on a small sync waits for others' data rather than for its own. Chosen: what
 /// journal-commit takes for slow.
 const OTHERS_NS: f64 = 50_000_000.0;
-
-/// Below that a sync of a known database is as fast as one can be: drives with power-loss protection
-/// take 0.1 ms for a flush, and a commit has two or three requests beside. Chosen.
-const FAST_NS: f64 = 1_000_000.0;
 
 rule!(
     "fsync-heavy",
@@ -70,7 +67,9 @@ fn is_habit(facts: &Facts<'_>, syncs: &Syncs<'_>) -> bool {
     let threads = syncs.waited.time_ns as f64 / facts.duration_ns().max(1) as f64;
     let rate = syncs.count() as f64 / facts.seconds();
     let is_number = syncs.mean_ns() < ITSELF_NS;
-    share >= SHARE && is_number && (rate >= SYNCS_PER_S || threads >= super::super::finding::WARNING_THREADS)
+    share >= SHARE
+        && is_number
+        && (rate >= SYNCS_PER_S || threads >= super::super::finding::WARNING_THREADS)
 }
 
 /// Bytes that the device wrote for each sync, whoever's they are.
@@ -98,10 +97,10 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, syncs: &Syncs<'_>, bytes: 
         "commit several changes with one sync (group commit, larger transactions); put the log on its \
          own device, one with power-loss protection",
     );
-    // A database commits because it must, in groups where it can: on a fast drive nothing is wrong.
+    // A database commits because it must, in groups where it can: where a sync is not slow, nothing is wrong.
     let process = subject.process.as_deref();
-    let is_well = programs::of(process, subject.file.as_deref()).is_some()
-        && syncs.mean_ns() < FAST_NS;
+    let role = subject.file.as_deref().and_then(|file| programs::role_of(process, file));
+    let is_well = role == Some(Role::WriteAheadLog) && syncs.mean_ns() < SLOW_SYNC_NS;
     Finding::of_blocked(facts, syncs.waited.time_ns, sentence)
         .about(subject)
         .at_most(if is_well { Severity::Info } else { Severity::Critical })
@@ -172,7 +171,8 @@ mod tests {
             write_bytes: rate * 10 * bytes,
             ..Counts::default()
         };
-        let row = FileActivity { file: Some(file), files: Some(1), ..FileActivity::of(1, 7, &syncs) };
+        let row =
+            FileActivity { file: Some(file), files: Some(1), ..FileActivity::of(1, 7, &syncs) };
         script.batch.files.push(FileActivity { process: Some(etcd), ..row });
         diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "fsync-heavy")
     }
@@ -181,7 +181,11 @@ mod tests {
     fn others_data_on_the_device_hides_no_small_syncs() {
         let found = logged(40, 20, 2300, 1 << 20).unwrap();
         assert_eq!(found.confidence, Confidence::Likely, "others' data may be what takes the time");
-        assert!(found.sentence.contains("40.0 syncs a second, 2.25 KiB each"), "{}", found.sentence);
+        assert!(
+            found.sentence.contains("40.0 syncs a second, 2.25 KiB each"),
+            "{}",
+            found.sentence
+        );
         assert!(found.sentence.contains("write-ahead log /data/member/wal/0.wal"));
         assert!(found.fix.starts_with("etcd"), "{}", found.fix);
         assert_eq!(logged(40, 20, 2300, 0).unwrap().confidence, Confidence::Certain);
@@ -228,23 +232,23 @@ mod tests {
 
     #[test]
     fn a_database_on_a_fast_drive_is_well() {
-        let severity = |process: &str, each: u64| {
+        let severity = |file: &str, each: u64| {
+            let process = "postgres";
             let mut script = Script::new(10);
             for index in 0..9_000_000_000 / each {
                 let write = script.write("sda", 8192).by(7, process).at((index * each) as i64);
                 write.sector(index * 16).direct(500, 500, each / 2).add();
                 script.wait((7, process), WaitClass::Fsync, each, each / 2, 0);
-                let sda = script.names.intern("sda");
-                let wait = script.batch.waits.last_mut().unwrap();
-                (wait.syscall, wait.device) = (Some(75), Some(sda));
+                script.waited_on("sda", file, 75);
             }
             let findings = diagnose(&script.summary()).findings;
             let found = findings.into_iter().find(|it| it.cause == "fsync-heavy");
             found.map(|it| it.severity)
         };
-        let fast = super::FAST_NS as u64;
-        assert_eq!(severity("postgres", fast - MS / 10), Some(Severity::Info));
-        assert_eq!(severity("postgres", fast + MS / 10), Some(Severity::Critical));
-        assert_eq!(severity("agent", fast - MS / 10), Some(Severity::Critical));
+        let fast = super::SLOW_SYNC_NS as u64;
+        let log = "/db/pg_wal/1";
+        assert_eq!(severity(log, fast - MS / 10), Some(Severity::Info));
+        assert_eq!(severity(log, fast + MS / 10), Some(Severity::Critical));
+        assert_eq!(severity("/db/base/1/2", fast - MS / 10), Some(Severity::Critical));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::lock_behind_io::{named, what};
 use super::*;
-use crate::analysis::summary::ChainRow;
+use crate::analysis::summary::{ChainRow, Step};
 use facts::calls::WRITE;
 
 /// Threads of HotSpot for which all threads of the program wait at a safepoint: they write the GC
@@ -25,9 +25,21 @@ rule!(
     symptoms: ["lock-behind-io"],
 );
 
-/// Whether a chain ends at the VM thread of a JVM.
+/// Whether a chain ends at the VM thread of a JVM, or at a thread of one that writes a GC log: JVMs
+/// before 9 do not name their threads for the kernel.
 pub(super) fn is_jvm(row: &ChainRow) -> bool {
+    is_vm_thread(row) || is_gc_log(row)
+}
+
+fn is_vm_thread(row: &ChainRow) -> bool {
     row.steps.iter().skip(1).any(|step| VM_THREADS.contains(&step.thread.as_str()))
+}
+
+fn is_gc_log(row: &ChainRow) -> bool {
+    let is_unnamed = |step: &Step| step.process == "java" && step.thread == step.process;
+    let is_java = row.steps.last().is_some_and(is_unnamed);
+    let name = row.files.first().and_then(|(file, _)| file.rsplit('/').next()).unwrap_or_default();
+    is_java && (name.starts_with("gc") || name.contains("verbosegc")) && name.contains(".log")
 }
 
 fn judge(facts: &Facts<'_>) -> Judged {
@@ -50,8 +62,11 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let part = time_ns as f64 / first.threads.max(1) as f64 / facts.duration_ns().max(1) as f64;
     let file = most.files.first().map(|(file, _)| file.clone());
     let sentence = format!(
-        "{} threads of {} stand still until thread {} has written{}, which waits for {}",
-        first.threads,
+        "{} of {} stand still until thread {} has written{}, which waits for {}",
+        match first.threads {
+            1 => "threads".to_owned(),
+            many => format!("{many} threads"),
+        },
         words::process(&first.process, Some(first.pid), None),
         named(last),
         file.as_ref().map(|file| format!(" to {file}")).unwrap_or_default(),
@@ -68,7 +83,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let command = format!("iowhy chains{flags}");
     Ok(Finding::of_share(ImpactOf::BlockedTime, impact, part, sentence)
         .about(subject)
-        .sure(Confidence::Certain)
+        .sure(if is_vm_thread(most) { Confidence::Certain } else { Confidence::Likely })
         .shown("threads that stand still", first.threads as f64, "threads", &*command)
         .shown("their time while it wrote", time_ns as f64, "ns", &*command)
         .shown("longest stall", most.longest_ns as f64, "ns", &*command)
@@ -105,8 +120,9 @@ mod tests {
         for worker in 0..12 {
             script.chain(&[(100 + worker, "http-nio-1"), (7, thread)], 3000 * MS, 3000 * MS);
         }
-        let file = script.names.intern(file);
+        let (file, java) = (script.names.intern(file), script.names.intern("java"));
         for row in &mut script.batch.wait_chains {
+            row.process = Some(java);
             if row.hop == 0 {
                 row.syscall = Some(202);
             } else {
@@ -125,6 +141,13 @@ mod tests {
         assert_eq!(found("VM Thread", Some(WRITE), "/app/gc.log", "lock-behind-io"), None);
         let mapped = found("VM Thread", None, "/tmp/hsperfdata_app/1", "gc-log-stall").unwrap();
         assert!(mapped.fix.contains("PerfDisableSharedMem"), "{mapped:?}");
+    }
+
+    #[test]
+    fn threads_without_names_are_known_by_the_log() {
+        let said = found("java", Some(WRITE), "/app/logs/gc.log", "gc-log-stall").unwrap();
+        assert_eq!(said.confidence, Confidence::Likely);
+        assert_eq!(found("java", Some(WRITE), "/app/logs/access.log", "gc-log-stall"), None);
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! Threads wait for a lock whose holder waits for storage.
 
+use super::super::bottleneck::bound::SLOW_SYNC_NS;
 use super::*;
 use crate::analysis::summary::{ChainRow, Step};
 use crate::analysis::waits::locks::{is_idle, is_lock};
 use crate::diagnosis::programs::{self, Topic};
 use crate::model::KnownBy;
+use facts::Waited;
 use facts::calls::FUTEX;
 
 /// Threads that must stand behind one: with one or two it may be a worker that reads for another.
@@ -47,7 +49,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let Some((most, sure)) = known.iter().max_by_key(rank).copied() else {
         return Ok(Verdict::Clear);
     };
-    let (Some(sleepers), Some(holder)) = (most.steps.first(), most.steps.last()) else {
+    let (Some(sleepers), Some(holder)) = (most.steps.first(), most.steps.get(1)) else {
         return Ok(Verdict::Clear);
     };
     let same = |it: &&(&ChainRow, Confidence)| {
@@ -75,13 +77,18 @@ fn sureness(facts: &Facts<'_>, row: &ChainRow) -> Option<Confidence> {
     if holder.threads > HOLDERS {
         return None;
     }
-    let last = row.steps.last()?;
-    let held = facts.waits(|it| it.pid == last.pid && it.class.word() == row.class).waits;
+    let held = held(facts, row).waits;
     let sleeps = row.sleeps as f64 / first.threads.max(1) as f64;
     match sleeps >= EACH * held.max(1) as f64 {
         true => Some(Confidence::Likely),
         false => Some(Confidence::Possible),
     }
+}
+
+/// What the last of a chain waits for, all of it.
+fn held<'a>(facts: &Facts<'a>, row: &ChainRow) -> Waited<'a> {
+    let pid = row.steps.last().map(|it| it.pid);
+    facts.waits(|it| Some(it.pid) == pid && it.class.word() == row.class)
 }
 
 fn finding(facts: &Facts<'_>, convoy: &Convoy<'_>, chained_ns: u64) -> Finding {
@@ -102,9 +109,13 @@ fn finding(facts: &Facts<'_>, convoy: &Convoy<'_>, chained_ns: u64) -> Finding {
     let chains = format!("iowhy chains{flags}");
     let own = programs::of(subject.process.as_deref(), None).and_then(|it| it.advice(Topic::Sync));
     let sentence = sentence(convoy, subject.file.as_deref());
+    // Threads that wait for a group's commit sleep so, too: where that is fast, nothing is wrong.
+    let each = most.time_ns as f64 / most.sleeps.max(1) as f64;
+    let is_well = *sure != Confidence::Certain && each < SLOW_SYNC_NS;
     Finding::of_share(ImpactOf::BlockedTime, impact, part, sentence)
         .about(subject)
         .sure(*sure)
+        .at_most(if is_well { Severity::Info } else { Severity::Critical })
         .shown("threads behind the holder", sleepers.threads as f64, "threads", &*chains)
         .shown("their time while it waited for storage", *time_ns as f64, "ns", &*chains)
         .shown("of each thread's time", part * 100.0, "%", &*chains)

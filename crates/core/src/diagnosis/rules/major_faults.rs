@@ -36,9 +36,11 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .rows
         .iter()
         .filter_map(|row| row.subject.executable.as_deref())
+        .filter(|path| path.starts_with('/'))
         .collect();
-    let is_code =
-        |file: &str| executables.contains(&file) || CODE.iter().any(|part| file.contains(part));
+    // In a container the path of a program begins at the container's root.
+    let is_executable = |file: &str| executables.iter().any(|it| file.ends_with(it));
+    let is_code = |file: &str| is_executable(file) || CODE.iter().any(|part| file.contains(part));
     let (mut code_ns, mut all_ns, mut top) = (0, 0, None);
     for patterns in &facts.summary().patterns.devices {
         for file in patterns.access.files.iter().filter(|file| file.faults > 0) {
@@ -109,6 +111,22 @@ mod tests {
         assert!(start.sentence.ends_with("it may only have started"), "{start:?}");
         assert_eq!((start.confidence, start.severity), (Confidence::Possible, Severity::Info));
         assert!(!again.fix.contains("mlock"));
+    }
+
+    #[test]
+    fn a_program_in_a_container_is_code() {
+        let mut script = Script::new(10);
+        script.process(7, "app", "/docker/5c", "docker:5c");
+        let program = script.names.intern("/opt/app");
+        script.batch.processes[0].executable = Some(program);
+        for index in 0..400_u64 {
+            let read = script.read("sda", 65_536).by(7, "app").at((index * 20 * MS) as i64);
+            let read = read.sector(index % 100 * 128).origin(Origin::PageFault);
+            read.file("/var/lib/docker/overlay2/5c/diff/opt/app").direct(0, 0, 15 * MS).add();
+            script.wait((7, "app"), WaitClass::PageFault, 16 * MS, 15 * MS, 0);
+        }
+        let findings = diagnose(&script.summary()).findings;
+        assert!(findings.iter().any(|it| it.cause == "major-faults"), "{findings:#?}");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What is read again and again does not fit in memory.
 
+use super::super::bottleneck::kind::Kind;
+use super::super::programs;
 use super::*;
 use crate::analysis::patterns::DevicePatterns;
 use crate::model::{Metric, WaitClass};
@@ -57,13 +59,23 @@ fn judge(facts: &Facts<'_>) -> Judged {
         }
         None => finding,
     };
+    let (process, file) = (subject.process.as_deref(), subject.file.as_deref());
+    let role = file.and_then(|file| programs::role_of(process, file));
+    let program = programs::of(process, file);
+    let own = program.and_then(|it| it.advice(Kind::Read.topic(role)));
+    let own = own.map(|it| format!("{it}; else "));
     Ok(finding
         .about(subject)
         .sure(if refaults.is_some() { Confidence::Certain } else { Confidence::Likely })
         .shown("pages read that had been read before", share * 100.0, "%", "iowhy cache")
         .shown("waits for pages of files", waited.time_ns as f64, "ns", "iowhy waits")
         .shown("read from the device", read, "bytes/s", format!("iowhy stat -d {name}"))
-        .fix("more memory for it (memory.max and memory.high of its cgroup, version 1: memory.limit_in_bytes; else of the machine), or fewer files that it works with at a time; keep scans out of its cache (POSIX_FADV_DONTNEED)")
+        .fix(format!(
+            "{}more memory for it (memory.max and memory.high of its cgroup, version 1: \
+             memory.limit_in_bytes; else of the machine), or fewer files that it works with at a time; \
+             keep scans out of its cache (POSIX_FADV_DONTNEED)",
+            own.unwrap_or_default(),
+        ))
         .check("`grep workingset_refault /proc/vmstat` twice: where the number of files stands still, nothing comes back that was dropped; with twice the memory the reads stop")
         .into())
 }

@@ -30,7 +30,7 @@ rule!(
     "A long queue that is full: then the device is what is slow.",
     needs: [Queueing, Settings],
     // io_uring hands to its workers what finds no tag.
-    symptoms: ["io-uring-punt"],
+    symptoms: ["io-uring-punt", "blocking-submit"],
 );
 
 /// How many requests each hardware queue may hold now.

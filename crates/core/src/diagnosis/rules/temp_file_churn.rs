@@ -46,11 +46,23 @@ fn judge(facts: &Facts<'_>) -> Judged {
     };
     let of_whole_lives = activity.rows.iter().filter(|row| lives_and_goes(facts, row));
     let whole = of_whole_lives.max_by_key(|row| row.lives);
-    let of_siblings = activity.rows.iter().filter(|row| has_siblings(facts, row));
-    let Some(row) = whole.or_else(|| of_siblings.max_by_key(|row| made(row))) else {
+    let of_siblings = activity.rows.iter().filter_map(|row| Some((row, seen(facts, row)?)));
+    let siblings = of_siblings.max_by_key(|(row, seen)| (*seen, made(row)));
+    let Some((row, seen)) = whole.map(|row| (row, Seen::Whole)).or(siblings) else {
         return Ok(Verdict::Clear);
     };
-    Ok(finding(facts, row, whole.is_some()).into())
+    Ok(finding(facts, row, seen).into())
+}
+
+/// What was seen of the files' lives.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Seen {
+    /// That they were made, in a folder for temporary files: a longer watch tells whether they stay.
+    Making,
+    /// That siblings are removed, or that they are temporary ones and read back.
+    Siblings,
+    /// All of them.
+    Whole,
 }
 
 fn made(row: &ActivityRow) -> u64 {
@@ -71,11 +83,11 @@ fn lives_and_goes(facts: &Facts<'_>, row: &ActivityRow) -> bool {
         && is_not_kept(row, row.lives)
 }
 
-/// Whether files of one pattern are made while their siblings are removed, or are made as temporary ones
-/// and read back.
-fn has_siblings(facts: &Facts<'_>, row: &ActivityRow) -> bool {
+/// What was seen of files of one pattern that do not live and die within the watch; `None` where they are
+/// not made at such a rate, or are to stay.
+fn seen(facts: &Facts<'_>, row: &ActivityRow) -> Option<Seen> {
     let counts = &row.counts;
-    let Some(file) = row.file.as_deref() else { return false };
+    let file = row.file.as_deref()?;
     let is_pattern = row.files.is_none_or(|files| files > 1)
         && file.rsplit('/').next().is_some_and(|name| name.contains(['N', '*']));
     let enough = |files: u64| files as f64 >= SIBLINGS_PER_S * facts.seconds();
@@ -86,11 +98,13 @@ fn has_siblings(facts: &Facts<'_>, row: &ActivityRow) -> bool {
         role == Some(Role::Temporary) || TEMPORARY.iter().any(|folder| file.contains(folder));
     let goes = counts.unlinks as f64 >= REMOVED * counts.creates as f64 && counts.unlinks > 0;
     let is_read_back = is_temporary && counts.reads >= counts.creates;
-    is_pattern
-        && !is_other
-        && enough(counts.creates)
-        && (goes || is_read_back)
-        && is_not_kept(row, counts.creates)
+    if !is_pattern || is_other || !enough(counts.creates) || !is_not_kept(row, counts.creates) {
+        return None;
+    }
+    match goes || is_read_back {
+        true => Some(Seen::Siblings),
+        false => is_temporary.then_some(Seen::Making),
+    }
 }
 
 /// The waits of the program for these files: in calls on them, and to get room for what it writes.
@@ -101,13 +115,15 @@ fn waits<'a>(facts: &Facts<'a>, row: &ActivityRow) -> Waited<'a> {
     facts.waits(|group: &WaitGroup| {
         let is_theirs = match &group.file {
             Some(file) => file.starts_with(&folder),
-            None => group.syscall.is_none() || calls.iter().any(|it| facts.is_call(group.syscall, it)),
+            None => {
+                group.syscall.is_none() || calls.iter().any(|it| facts.is_call(group.syscall, it))
+            }
         };
         group.pid == row.pid && is_theirs
     })
 }
 
-fn finding(facts: &Facts<'_>, row: &ActivityRow, is_whole: bool) -> Finding {
+fn finding(facts: &Facts<'_>, row: &ActivityRow, seen: Seen) -> Finding {
     let waited = waits(facts, row);
     let file = row.file.clone().unwrap_or_else(|| "files".to_owned());
     let subject = Subject {
@@ -120,13 +136,19 @@ fn finding(facts: &Facts<'_>, row: &ActivityRow, is_whole: bool) -> Finding {
     let counts = &row.counts;
     let read_back = if counts.reads > 0 { ", read back" } else { "" };
     let who = words::who(&subject);
-    let sentence = match is_whole {
-        true => format!(
+    let sentence = match seen {
+        Seen::Whole => format!(
             "{who} keeps {file} for {} only: {} files were made, written{read_back} and removed",
             words::time(row.lifetime_ns.unwrap_or(0) as f64),
             words::count(row.lives),
         ),
-        false => format!(
+        Seen::Making => format!(
+            "{who} makes {file} in a folder for temporary files: {} files, {} written, none of them \
+             removed yet",
+            words::count(counts.creates),
+            words::bytes(counts.write_bytes as f64),
+        ),
+        Seen::Siblings => format!(
             "{who} makes and removes {file}: {} files made and {} removed, {} written{read_back}",
             words::count(counts.creates),
             words::count(counts.unlinks),
@@ -138,7 +160,11 @@ fn finding(facts: &Facts<'_>, row: &ActivityRow, is_whole: bool) -> Finding {
     let finding = Finding::of_blocked(facts, waited.time_ns, sentence)
         // It may wait as long for whatever it does instead.
         .upper_bound()
-        .sure(if is_whole { Confidence::Certain } else { Confidence::Likely })
+        .sure(match seen {
+            Seen::Whole => Confidence::Certain,
+            Seen::Siblings => Confidence::Likely,
+            Seen::Making => Confidence::Possible,
+        })
         .shown("files made", per_s(counts.creates), "1/s", format!("iowhy files{flags}"))
         .shown("files removed", per_s(counts.unlinks), "1/s", format!("iowhy files{flags}"));
     let finding = match row.lifetime_ns {
@@ -157,11 +183,11 @@ fn finding(facts: &Facts<'_>, row: &ActivityRow, is_whole: bool) -> Finding {
              its cgroup); where it must be files, fewer and larger ones",
             own.unwrap_or_default(),
         ))
-        .check(match is_whole {
-            true => {
+        .check(match seen {
+            Seen::Whole => {
                 "the same with the folder on a tmpfs: if the program waits as long, the files were not it"
             }
-            false => {
+            Seen::Siblings | Seen::Making => {
                 "watch for some minutes (`iowhy -t 300`): whole lives of the files show; where they stay, \
                  they are data"
             }
@@ -196,7 +222,11 @@ mod tests {
                 fsyncs: is(synced),
                 ..Counts::default()
             };
-            let row = FileActivity { file: Some(file), files: Some(1), ..FileActivity::of(1, 7, &counts) };
+            let row = FileActivity {
+                file: Some(file),
+                files: Some(1),
+                ..FileActivity::of(1, 7, &counts)
+            };
             script.batch.files.push(FileActivity { process: Some(app), ..row });
         }
         for index in 0..300 {

@@ -1,14 +1,22 @@
 //! Writeback throttling holds writers back.
 
+use super::super::programs::{self, Role};
 use super::*;
 use crate::analysis::Interval;
+use crate::analysis::patterns::WaitGroup;
 use crate::analysis::summary::DeviceSummary;
 use crate::model::WaitClass;
 use facts::Waited;
+use facts::calls::READ;
 
 /// The share of all the requests' time that is spent before they get a request (Q2G) where kernel
 /// workers, whose waits are not programs', are the ones throttled. Chosen.
 const HELD: f64 = 0.3;
+/// The share of the watch that each of such threads sleeps in it, from which on nothing gets
+/// through. Chosen.
+const ASLEEP: f64 = 0.9;
+/// The share of the watch that readers of the device wait, for whom it is there. Chosen.
+const READERS: f64 = 0.1;
 /// The kernel's own targets for reads: blk-wbt.c, wbt_default_latency_nsec().
 const OF_DISKS_US: u32 = 75_000;
 const OF_FLASH_US: u32 = 2_000;
@@ -21,7 +29,7 @@ rule!(
      the device can never keep, writes crawl although the device could take more.",
     "Writes that wait although wbt is off (wbt_lat_usec 0).",
     needs: [Waits],
-    symptoms: ["writeback-burst", "tag-starvation", "noisy-neighbour"],
+    symptoms: ["writeback-burst", "tag-starvation", "noisy-neighbour", "journal-commit"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {
@@ -29,22 +37,54 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let waited = facts.waits_for(WaitClass::Wbt);
     if waited.class_ns > 0 {
         let of_programs = Finding::of_blocked(facts, waited.class_ns, String::new());
-        return Ok(finding(facts, &waited, waited.subject(), of_programs).into());
+        let found = finding(facts, &waited, waited.subject(), of_programs);
+        let is_meant = is_default(facts, &found.subject) && is_meant(facts, &waited);
+        let most = if is_meant { Severity::Info } else { Severity::Critical };
+        return Ok(found.at_most(most).into());
     }
     Ok(of_kernel(facts).map_or(Verdict::Clear, Verdict::from))
+}
+
+/// Whether the target is the kernel's own.
+fn is_default(facts: &Facts<'_>, subject: &Subject) -> bool {
+    let device = facts.devices().iter().find(|it| Some(&it.device) == subject.device.as_ref());
+    let number = |name| device.and_then(|it| facts.number(it, name));
+    let own = if number("queue/rotational") == Some(0.0) { OF_FLASH_US } else { OF_DISKS_US };
+    number("queue/wbt_lat_usec") == Some(f64::from(own))
+}
+
+/// Whether it does what it is there for: it holds writers back in favour of others who read from the
+/// device, or a database's writing of its data files, for which no client waits.
+fn is_meant(facts: &Facts<'_>, waited: &Waited<'_>) -> bool {
+    let device = waited.subject().device;
+    let is_held = |pid: u32| waited.groups.iter().any(|it| it.pid == pid);
+    let readers = facts
+        .waits(|it| facts.is_call(it.syscall, READ) && it.device == device && !is_held(it.pid));
+    let role = |it: &WaitGroup| programs::role_of(Some(&it.process), it.file.as_deref()?);
+    let of_data = waited.groups.iter().filter(|it| role(it) == Some(Role::Data));
+    let data_ns: u64 = of_data.map(|it| it.class_ns()).sum();
+    readers.time_ns as f64 >= READERS * facts.duration_ns() as f64 || 2 * data_ns >= waited.class_ns
 }
 
 /// Flushers that are throttled: nobody waits for them at once, but what they write stands still.
 fn of_kernel(facts: &Facts<'_>) -> Option<Finding> {
     let waited = facts.kernel_waits(|group| group.class == WaitClass::Wbt);
     let on = waited.subject().device;
-    let device = facts.busiest(|it| on.as_ref().is_none_or(|on| *on == it.device) && is_held(it))?;
+    let threads: u64 = waited.groups.iter().map(|it| it.threads).sum();
+    let asleep = waited.class_ns as f64 / (threads * facts.duration_ns()).max(1) as f64;
+    let is_asleep = asleep >= ASLEEP;
+    let fits = |it: &DeviceSummary| is_asleep || is_held(it);
+    let device = facts.busiest(|it| on.as_ref().is_none_or(|on| *on == it.device) && fits(it))?;
     if waited.class_ns == 0 {
         return None;
     }
     let (q2g, q2c) = (Interval::Q2g, Interval::Q2c);
     let (time, whole) = (facts::stage_sum(device, q2g), facts::stage_sum(device, q2c));
-    let found = Finding::of_device(facts, time, whole, String::new());
+    let found = match is_asleep {
+        // What waits there has no record yet.
+        true => Finding::of_share(ImpactOf::DeviceTime, asleep.min(1.0), 1.0, String::new()),
+        false => Finding::of_device(facts, time, whole, String::new()),
+    };
     // The flusher writes for whoever made the pages dirty.
     let subject = facts::subject_of(&device.device, facts.top_process(device, |_| true));
     Some(finding(facts, &waited, subject, found))
@@ -90,7 +130,7 @@ fn finding(facts: &Facts<'_>, waited: &Waited<'_>, subject: Subject, finding: Fi
 
 #[cfg(test)]
 mod tests {
-    use crate::diagnosis::{Finding, diagnose};
+    use crate::diagnosis::{Finding, Severity, diagnose};
     use crate::model::environment::Device;
     use crate::model::{Origin, WaitClass};
     use crate::script::Script;
@@ -125,6 +165,57 @@ mod tests {
         assert_eq!(flash.subject.device.as_deref(), Some("sda"));
         assert!(flash.fix.contains("own is 2000"), "{}", flash.fix);
         assert!(found(WaitClass::Wbt, 25, "1").unwrap().fix.contains("own is 75000"));
+    }
+
+    /// A program whose writes are throttled for three seconds with a target, beside one that reads as
+    /// long.
+    fn beside(process: &str, file: &str, target: &str, reads: u32) -> Severity {
+        let mut script = Script::new(10);
+        let settings = [("queue/wbt_lat_usec", target), ("queue/rotational", "0")];
+        script.environment.devices.push(Device {
+            name: "sda".to_owned(),
+            settings_start: settings.map(|(name, value)| (name.into(), value.into())).into(),
+            ..Device::default()
+        });
+        for index in 0..200 {
+            let write = script.write("sda", 65_536).by(7, process).at((index * 50 * MS) as i64);
+            write.direct(20 * MS, 500, 2 * MS).add();
+        }
+        for _ in 0..reads {
+            script.wait((8, "db"), WaitClass::Device, 20 * MS, 0, 0);
+            script.waited_on("sda", "/table", 17);
+        }
+        script.wait((7, process), WaitClass::Wbt, 3000 * MS, 0, 0);
+        script.waited_on("sda", file, 18);
+        let findings = diagnose(&script.summary()).findings;
+        findings.iter().find(|it| it.cause == "wbt-throttle").unwrap().severity
+    }
+
+    #[test]
+    fn what_it_is_there_for_is_no_trouble() {
+        assert!(beside("dd", "/out", "2000", 0) > Severity::Info);
+        assert!(beside("dd", "/out", "2000", 40) > Severity::Info, "readers wait for 0.8 s");
+        assert_eq!(beside("dd", "/out", "2000", 60), Severity::Info);
+        assert!(beside("dd", "/out", "300", 60) > Severity::Info, "somebody chose that");
+        assert_eq!(beside("postgres", "/db/base/1/2", "2000", 0), Severity::Info, "a checkpoint");
+        assert!(beside("postgres", "/db/pg_wal/1", "2000", 0) > Severity::Info, "commits");
+    }
+
+    #[test]
+    fn a_thread_that_sleeps_in_it_all_the_time_lets_nothing_through() {
+        let found = |ms: u64| {
+            let mut script = Script::new(10);
+            script.write("sda", 4096).by(7, "z_wr_iss").direct(500, 500, MS).add();
+            script.wait((7, "z_wr_iss"), WaitClass::Wbt, ms * MS, 0, 0);
+            let sda = script.names.intern("sda");
+            let wait = script.batch.waits.last_mut().unwrap();
+            (wait.kernel_thread, wait.device) = (true, Some(sda));
+            script.wait((8, "db"), WaitClass::Fsync, 9900 * MS, 0, 0);
+            let findings = diagnose(&script.summary()).findings;
+            findings.into_iter().find(|it| it.cause == "wbt-throttle")
+        };
+        assert!(found(9100).is_some());
+        assert_eq!(found(8900), None);
     }
 
     #[test]

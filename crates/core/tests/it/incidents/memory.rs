@@ -57,6 +57,9 @@ fn limit() -> Script {
     grows(&mut script, Metric::CgroupRefaults, cgroup, 20e6);
     grows(&mut script, Metric::CgroupScanned, cgroup, 60e6);
     grows(&mut script, Metric::RefaultsFile, "", 20e6);
+    script.process(5200, "testhighio", cgroup, "docker:5c01");
+    let program = script.names.intern("/testhighio");
+    script.batch.processes[0].executable = Some(program);
     // Some 150 windows of the program and its libraries, over and over.
     let mut at = [0_u64; 4];
     for index in 0..1_550_u64 {

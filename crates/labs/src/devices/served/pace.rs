@@ -19,7 +19,13 @@ pub struct Speed {
     pub flush: Duration,
     /// What giving back a piece of space takes; what arrives meanwhile waits for it.
     pub discard: Duration,
+    /// For a drive instead of a limit: its rates are up to this many per cent higher or lower from one
+    /// moment to the next, and what it could have done while nobody asked is lost. 0 for a limit.
+    pub uneven_percent: u32,
 }
+
+/// For how long an uneven drive keeps one rate.
+const MOMENT: Duration = Duration::from_millis(250);
 
 /// How much of a limit may be saved up: a slice of the kernel's own throttling (HZ / 10).
 const BUCKET: Duration = Duration::from_millis(100);
@@ -41,11 +47,13 @@ pub(super) struct Pace {
     next: [Instant; 4],
     /// Nothing is answered before.
     stalled: Instant,
+    /// When it was set so.
+    begun: Instant,
 }
 
 impl Pace {
     pub(super) fn new(now: Instant) -> Pace {
-        Pace { speed: Speed::default(), next: [now; 4], stalled: now }
+        Pace { speed: Speed::default(), next: [now; 4], stalled: now, begun: now }
     }
 
     pub(super) fn speed(&self) -> Speed {
@@ -54,7 +62,7 @@ impl Pace {
 
     /// Changes the limits; what was promised before is kept.
     pub(super) fn set(&mut self, speed: Speed, now: Instant) {
-        *self = Pace { speed, next: [now; 4], stalled: self.stalled };
+        *self = Pace { speed, next: [now; 4], stalled: self.stalled, begun: now };
     }
 
     /// Answers nothing for so long.
@@ -62,9 +70,20 @@ impl Pace {
         self.stalled = until;
     }
 
+    /// How many times as long as on average something takes now.
+    fn unevenness(&self, now: Instant) -> f64 {
+        let moment = now.saturating_duration_since(self.begun).as_nanos() / MOMENT.as_nanos();
+        // Any number that looks drawn: the upper bits of a product with the golden ratio's.
+        let drawn = (moment as u64).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let part = drawn as f64 / f64::from(u32::MAX) * 2.0 - 1.0;
+        1.0 + part * f64::from(self.speed.uneven_percent) / 100.0
+    }
+
     /// When a request that comes now is done.
     pub(super) fn due(&mut self, kind: Kind, bytes: u64, now: Instant) -> Instant {
-        let Speed { iops, write_iops, read_bps, write_bps, latency, flush, discard } = self.speed;
+        let uneven = self.unevenness(now);
+        let Speed { iops, write_iops, read_bps, write_bps, latency, flush, discard, .. } =
+            self.speed;
         let (read, write) = match kind {
             Kind::Read => (bytes, 0),
             Kind::Write => (0, bytes),
@@ -81,8 +100,9 @@ impl Pace {
                 if a_second > 0 && amount > 0 {
                     // What it did not give while nobody asked, or while this process had no CPU, is
                     // given later, up to a moment's worth, as token buckets do.
-                    let since = now.checked_sub(BUCKET).unwrap_or(now);
-                    let each = Duration::from_secs_f64(amount as f64 / a_second as f64);
+                    let saved = if self.speed.uneven_percent > 0 { Duration::ZERO } else { BUCKET };
+                    let since = now.checked_sub(saved).unwrap_or(now);
+                    let each = Duration::from_secs_f64(amount as f64 / a_second as f64 * uneven);
                     *next = (*next).max(since) + each;
                     due = due.max(*next);
                 }
@@ -107,6 +127,22 @@ mod tests {
         assert_eq!(pace.due(Kind::Read, 4096, now), now + 11 * MS);
         assert_eq!(pace.due(Kind::Read, 4096, now), now + 21 * MS);
         assert_eq!(pace.due(Kind::Write, 500, now), now + 501 * MS);
+    }
+
+    #[test]
+    fn a_drive_is_no_limit() {
+        let now = Instant::now();
+        let mut pace = Pace::new(now);
+        let speed = Speed { write_bps: 100_000, uneven_percent: 20, ..Speed::default() };
+        pace.set(speed, now);
+        let took: Vec<f64> = (0..40)
+            .map(|index| now + index * MOMENT)
+            .map(|at| (pace.due(Kind::Write, 10_000, at) - at).as_secs_f64())
+            .collect();
+        assert!(took.iter().all(|it| (0.08..=0.12).contains(it)), "{took:?}");
+        let mean = took.iter().sum::<f64>() / 40.0;
+        assert!((0.095..0.105).contains(&mean), "{mean}");
+        assert!(took.iter().any(|it| *it < 0.09) && took.iter().any(|it| *it > 0.11), "{took:?}");
     }
 
     #[test]

@@ -34,6 +34,7 @@ pub const ALL: &[&[Lab]] = &[
     controls::LABS,
     guests::behind::LABS,
     guests::inside::LABS,
+    guests::stacks::LABS,
     blind::devices::LABS,
     blind::files::LABS,
     programs::postgres::LABS,

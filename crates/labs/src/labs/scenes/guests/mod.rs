@@ -4,15 +4,17 @@
 //! |---|---|
 //! | [`behind`] | what a provider or a sick drive does, behind the guest's disk |
 //! | [`inside`] | what is host-wide, and what needs a device or a cgroup that this machine lacks |
+//! | [`stacks`] | healthy stacks of devices, and disks of kinds that this machine lacks |
 
 use super::*;
 use crate::labs::expected::Expected;
 use crate::labs::guest::Scene;
 use crate::labs::stage::Dice;
-use crate::vm::{Disk, Limits};
+use crate::vm::{Disk, Guest, Limits};
 
 pub mod behind;
 pub mod inside;
+pub mod stacks;
 
 /// A lab whose cause is to be found.
 const fn cause(

@@ -21,8 +21,14 @@ const SLOW: (u64, u64) = (5000, 8000);
 /// How long a good one takes.
 const QUICK: (u64, u64) = (QUICK_FLUSH_US, QUICK_FLUSH_US);
 /// What a snapshot that writes beside syncing commands may rightly be called.
-const SNAPSHOTS: &[&str] =
-    &["slow-sync", "flush-cost", "device-saturated", "writeback-burst", "noisy-neighbour"];
+const SNAPSHOTS: &[&str] = &[
+    "slow-sync",
+    "flush-cost",
+    "device-saturated",
+    "writeback-burst",
+    "noisy-neighbour",
+    "checkpoint-burst",
+];
 
 /// MariaDB under sysbench's writes.
 fn mariadb(stage: &mut Stage, flush_us: (u64, u64), at_commit: &str) -> Result<()> {
@@ -189,7 +195,7 @@ fn redis_snapshot(stage: &mut Stage) -> Result<()> {
     let (disk, hand) = disk(stage, 2500, Kind::Ext4)?;
     let socket = redis_on(stage, &disk, "always")?;
     redis_says(&socket, &["debug", "populate", "300000", "key", "500"])?;
-    hand.set(Speed { flush: Duration::from_millis(1), ..paced_at(stage.dice.between(30, 45)) });
+    hand.set(Speed { flush: Duration::from_millis(1), ..paced_at(stage.dice.between(10, 16)) });
     redis_load(stage, &socket, 8, 64)?;
     let cli = command::find("redis-cli")?;
     let script = r#"while :; do "$1" -s "$2" bgsave; sleep 0.5; done"#;

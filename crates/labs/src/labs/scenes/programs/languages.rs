@@ -7,7 +7,8 @@ use crate::labs::expected::Expected;
 /// The labs.
 pub const LABS: &[Lab] = &[
     Lab::any("java-force-in-lock", LOCKS, |it| orders(it, "lock", (5000, 9000))),
-    Lab::control("java-flusher-outside-lock", |it| orders(it, "flusher", QUICK)),
+    // It syncs a few hundred bytes hundreds of times a second, which is worth saying.
+    Lab::near("java-flusher-outside-lock", &["lock-behind-io"], |it| orders(it, "flusher", QUICK)),
     Lab::any("java-heap-dump", DUMPS, heap_dump),
     Lab::any("java-gc-log", GC_LOGS, |it| gc_log(it, true)),
     Lab::control("java-gc-log-healthy", |it| gc_log(it, false)),
@@ -31,6 +32,7 @@ const GC_LOGS: &[&str] = &[
     "wbt-throttle",
     "slow-sync",
     "noisy-neighbour",
+    "gc-log-stall",
 ];
 
 /// Twelve threads that store orders: FILE MODE. Each forces its own within a lock, or one thread forces what

@@ -40,6 +40,7 @@ const WRITES: &[&str] = &[
     "writeback-burst",
     "sync-storm",
     "flush-cost",
+    "checkpoint-burst",
 ];
 
 /// What a healthy flash drive takes to empty its cache, microseconds.
@@ -53,11 +54,12 @@ fn flushing_in(microseconds: u64) -> Speed {
     Speed { latency: LATENCY, flush, write_bps: 300 * MIB, read_bps: 300 * MIB, ..Speed::default() }
 }
 
-/// A drive of so many MiB a second.
+/// A drive of so many MiB a second, more or less.
 fn paced_at(mib: u64) -> Speed {
     let bps = mib * MIB;
     let flush = Duration::from_micros(1500);
-    Speed { latency: LATENCY, flush, write_bps: bps, read_bps: bps, ..Speed::default() }
+    let drive = Speed { uneven_percent: 15, ..Speed::default() };
+    Speed { latency: LATENCY, flush, write_bps: bps, read_bps: bps, ..drive }
 }
 
 /// A file system on a device whose speed the hand changes: as fast as memory until then.

@@ -189,7 +189,7 @@ fn checkpoint(stage: &mut Stage, max_wal_size: &str) -> Result<()> {
     let mut warm = server.bench()?;
     warm.args(["-N", "-n", "-j2", "-T8", "-c8", USER]);
     command::output_of(warm)?;
-    let mib = stage.dice.between(30, 40);
+    let mib = stage.dice.between(14, 20);
     let flush = Duration::from_micros(QUICK_FLUSH_US);
     hand.set(Speed { flush, ..paced_at(mib) });
     server.load(stage, "-N", 8)?;
