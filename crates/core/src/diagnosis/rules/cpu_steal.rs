@@ -44,7 +44,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let waited = facts.waits(|_| true);
     let cpus = f64::from(facts.summary().environment.cpus.max(1));
     let late: f64 = match &compared {
-        Some(it) => it.extra_share,
+        // No request is late for longer than CPUs are away, if each were away at another time.
+        Some(it) => it.extra_share.min(share * cpus),
         None => share,
     };
     let threads = late * waited.time_ns as f64 / facts.duration_ns().max(1) as f64;

@@ -38,11 +38,15 @@ fn judge(facts: &Facts<'_>) -> Judged {
     if waited.class_ns > 0 {
         let of_programs = Finding::of_blocked(facts, waited.class_ns, String::new());
         let found = finding(facts, &waited, waited.subject(), of_programs);
-        let is_meant = is_default(facts, &found.subject) && is_meant(facts, &waited);
-        let most = if is_meant { Severity::Info } else { Severity::Critical };
-        return Ok(found.at_most(most).into());
+        return Ok(unless_meant(facts, &waited, found).into());
     }
     Ok(of_kernel(facts).map_or(Verdict::Clear, Verdict::from))
+}
+
+/// No trouble where the kernel's own target does what it is there for.
+fn unless_meant(facts: &Facts<'_>, waited: &Waited<'_>, finding: Finding) -> Finding {
+    let is_meant = is_default(facts, &finding.subject) && is_meant(facts, waited, &finding.subject);
+    finding.at_most(if is_meant { Severity::Info } else { Severity::Critical })
 }
 
 /// Whether the target is the kernel's own.
@@ -55,11 +59,11 @@ fn is_default(facts: &Facts<'_>, subject: &Subject) -> bool {
 
 /// Whether it does what it is there for: it holds writers back in favour of others who read from the
 /// device, or a database's writing of its data files, for which no client waits.
-fn is_meant(facts: &Facts<'_>, waited: &Waited<'_>) -> bool {
-    let device = waited.subject().device;
+fn is_meant(facts: &Facts<'_>, waited: &Waited<'_>, subject: &Subject) -> bool {
     let is_held = |pid: u32| waited.groups.iter().any(|it| it.pid == pid);
-    let readers = facts
-        .waits(|it| facts.is_call(it.syscall, READ) && it.device == device && !is_held(it.pid));
+    let readers = facts.waits(|it| {
+        facts.is_call(it.syscall, READ) && it.device == subject.device && !is_held(it.pid)
+    });
     let role = |it: &WaitGroup| programs::role_of(Some(&it.process), it.file.as_deref()?);
     let of_data = waited.groups.iter().filter(|it| role(it) == Some(Role::Data));
     let data_ns: u64 = of_data.map(|it| it.class_ns()).sum();
@@ -87,7 +91,7 @@ fn of_kernel(facts: &Facts<'_>) -> Option<Finding> {
     };
     // The flusher writes for whoever made the pages dirty.
     let subject = facts::subject_of(&device.device, facts.top_process(device, |_| true));
-    Some(finding(facts, &waited, subject, found))
+    Some(unless_meant(facts, &waited, finding(facts, &waited, subject, found)))
 }
 
 fn is_held(device: &DeviceSummary) -> bool {
