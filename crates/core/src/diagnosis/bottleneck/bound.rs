@@ -4,9 +4,10 @@
 
 use super::group::Group;
 use super::kind::Kind;
-use crate::analysis::Interval;
 use crate::analysis::summary::DeviceSummary;
+use crate::analysis::{Direction, Interval};
 use crate::diagnosis::facts::{self, Facts};
+use crate::diagnosis::programs::{self, Role};
 use crate::model::WaitClass;
 use std::collections::BTreeMap;
 
@@ -114,7 +115,35 @@ pub fn is_slow(facts: &Facts<'_>, group: &Group<'_>) -> bool {
         return false;
     }
     let mean = waited.mean_ns();
-    mean >= limit(facts, group) || mean >= FELT_NS && is_contended(group)
+    let is_felt = mean >= FELT_NS && is_contended(group) && !is_by_itself(facts, group);
+    mean >= limit(facts, group) || is_felt || spills(facts, group)
+}
+
+/// What the files are for that the first program waits for.
+fn role<'a>(group: &Group<'a>) -> Option<(&'a str, Role)> {
+    let program = group.programs.first()?;
+    let role = programs::role_of(Some(program.process), &program.file()?)?;
+    Some((program.process, role))
+}
+
+/// Whether commits have the device to themselves: as many as it takes, which is what a database that is
+/// asked for as much as possible does. Without a log that is known nobody can tell.
+fn is_by_itself(facts: &Facts<'_>, group: &Group<'_>) -> bool {
+    let (Some(device), Some((process, Role::WriteAheadLog))) = (group.device, role(group)) else {
+        return false;
+    };
+    let log_ns = facts.written(process, &[Role::WriteAheadLog]).map_or(0, |it| it.time_ns);
+    let all = facts::stage(device, Direction::Write, Interval::Q2c);
+    let all_ns = all.map_or(0, |it| it.sum_ns);
+    group.kind == Kind::Sync && 2 * log_ns >= all_ns
+}
+
+/// Whether a program waits most of the time for what it keeps in temporary files, on a device that is full
+/// of that: with more memory it would not write them.
+fn spills(facts: &Facts<'_>, group: &Group<'_>) -> bool {
+    let is_temporary = role(group).is_some_and(|(_, role)| role == Role::Temporary);
+    let is_most = 2 * group.waited.time_ns >= facts.duration_ns();
+    is_temporary && is_most && group.device.is_some_and(is_saturated)
 }
 
 /// Whether several threads wait for each other's requests on a saturated device. Whoever takes

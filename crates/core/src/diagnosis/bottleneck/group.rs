@@ -30,7 +30,8 @@ impl Program<'_> {
     pub fn file(&self) -> Option<String> {
         let mut files: BTreeMap<&str, u64> = BTreeMap::new();
         for group in &self.waited.groups {
-            *files.entry(group.file.as_deref()?).or_default() += group.time_ns;
+            let Some(file) = group.file.as_deref() else { continue };
+            *files.entry(file).or_default() += group.time_ns;
         }
         let half = self.waited.time_ns / 2;
         if let Some((file, _)) = files.iter().find(|(_, time)| **time > half) {

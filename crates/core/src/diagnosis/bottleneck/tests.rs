@@ -82,6 +82,55 @@ fn syncs_are_slow_from_five_milliseconds_on() {
     assert!(severity(SLOW_SYNC_NS as u64 - MS / 10).is_none_or(|it| it == Severity::Info));
 }
 
+/// Two clients that commit at once, 2 ms each, beside so many pages of a checkpoint each 2 ms.
+fn beside(pages: u64) -> Script {
+    let mut script = Script::new(10);
+    for turn in 0..4_950 {
+        let at = turn * 2 * MS;
+        for client in 0..2 {
+            let write = script.write("sda", 8192).by(100 + client, "postgres").at(at as i64);
+            write.sector(turn * 64 + u64::from(client) * 16).file(WAL).direct(0, 0, 1900_000).add();
+            wait(&mut script, (100 + client, "postgres"), FDATASYNC, WAL, at, 2 * MS);
+        }
+        for page in 0..pages {
+            let write = script.write("sda", 8192).by(90, "postgres").at(at as i64);
+            let write = write.sector((1 << 30) + (turn * 7919 + page) * 16).file("/db/base/1/2");
+            write.direct(0, 0, 1900_000).add();
+        }
+    }
+    script
+}
+
+#[test]
+fn commits_that_have_the_device_to_themselves_are_well() {
+    assert_eq!(severity(&beside(0), "slow-sync"), Some(Severity::Info));
+    assert_eq!(severity(&beside(1), "slow-sync"), Some(Severity::Info));
+    assert_eq!(severity(&beside(3), "slow-sync"), Some(Severity::Critical));
+}
+
+/// A sort that reads its temporary file, 2 ms each time, with `depth` requests in flight.
+fn sort(file: &str, depth: u64) -> Script {
+    let mut script = Script::new(10);
+    for turn in 0..4_950 {
+        let at = turn * 2 * MS;
+        for request in 0..depth {
+            let read = script.read("sda", 65_536).by(7, "postgres").at(at as i64);
+            let sector = (turn * depth + request) * 7919 * 4099 % (1 << 30) * 128;
+            read.sector(sector).file(file).direct(0, 0, 1900_000).add();
+        }
+        wait(&mut script, (7, "postgres"), PREAD, file, at, 2 * MS);
+    }
+    script
+}
+
+#[test]
+fn a_sort_that_fills_the_device_with_its_temporary_files_is_slow() {
+    let temporary = "/db/base/pgsql_tmp/pgsql_tmp7.0";
+    assert!(severity(&sort(temporary, 4), "slow-reads") > Some(Severity::Info));
+    assert_eq!(severity(&sort(temporary, 1), "slow-reads"), Some(Severity::Info));
+    assert_eq!(severity(&sort("/db/base/1/2", 4), "slow-reads"), Some(Severity::Info));
+}
+
 /// Readers that wait for `each` nanoseconds at a time, of a device with `depth` requests in flight.
 fn readers(each: u64, depth: u64) -> Script {
     let mut script = Script::new(10);

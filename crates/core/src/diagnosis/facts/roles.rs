@@ -1,4 +1,4 @@
-//! What the files that were written are for, by the table of programs.
+//! What the files that were written are for, by the table of programs, and how long that took.
 //!
 //! What does not belong here: which files are whose ([`crate::diagnosis::programs`]).
 
@@ -10,9 +10,9 @@ use crate::diagnosis::words;
 /// Files of some roles, and what was written into them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// Bytes of requests that wrote them.
-    pub bytes: u64,
-    /// What the role of most of these bytes is.
+    /// Time of the requests that wrote them, nanoseconds.
+    pub time_ns: u64,
+    /// What the role of most of this time is.
     pub role: Role,
     /// What the names of that role's files have in common.
     pub file: Option<String>,
@@ -24,17 +24,17 @@ impl Facts<'_> {
     pub fn written(&self, process: &str, roles: &[Role]) -> Option<Written> {
         let rows = self.summary.files.rows.iter();
         let files = rows.filter_map(|row| {
-            let bytes = row.usage.directions[Direction::Write].bytes;
+            let time_ns = row.usage.directions[Direction::Write].time_ns;
             let role = programs::role_of(Some(process), &row.subject.file)?;
-            (bytes > 0).then_some((role, &*row.subject.file, bytes))
+            (time_ns > 0).then_some((role, &*row.subject.file, time_ns))
         });
         let files: Vec<(Role, &str, u64)> = files.filter(|it| roles.contains(&it.0)).collect();
         let sum = |role: Role| -> u64 {
-            files.iter().filter(|it| it.0 == role).map(|(.., bytes)| bytes).sum()
+            files.iter().filter(|it| it.0 == role).map(|(.., time_ns)| time_ns).sum()
         };
         let role = *roles.iter().max_by_key(|role| sum(**role))?;
         let names: Vec<&str> = files.iter().filter(|it| it.0 == role).map(|it| it.1).collect();
-        let bytes = files.iter().map(|(.., bytes)| bytes).sum();
-        (bytes > 0).then(|| Written { bytes, role, file: words::pattern(&names) })
+        let time_ns = files.iter().map(|(.., time_ns)| time_ns).sum();
+        (time_ns > 0).then(|| Written { time_ns, role, file: words::pattern(&names) })
     }
 }

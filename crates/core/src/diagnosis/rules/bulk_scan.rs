@@ -1,8 +1,9 @@
 //! A backup or scan reads so much that others wait behind it.
 
+use super::super::finding::LEAST_IMPACT;
+use super::super::programs;
 use super::*;
 use crate::analysis::Direction;
-use super::super::programs;
 use crate::analysis::summary::{self, DeviceSummary, ProcessRow, Row};
 use facts::Waited;
 
@@ -46,7 +47,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let own = facts.waits(|group| scan.is_own(group.pid, &group.process));
     // What the scan itself waits is no loss: it is a share of the others' time.
     let of_others = facts.blocked_ns().saturating_sub(own.time_ns);
-    if (behind_ns as f64) < OTHERS * of_others as f64 {
+    let is_felt = behind_ns as f64 >= LEAST_IMPACT * facts.duration_ns() as f64;
+    if !is_felt || (behind_ns as f64) < OTHERS * of_others as f64 {
         return Ok(Verdict::Clear);
     }
     let subject = facts::subject_of(name, Some(&scan.row));
@@ -57,20 +59,36 @@ fn judge(facts: &Facts<'_>) -> Judged {
         words::bytes(read as f64 / facts.seconds()),
     );
     let flags = words::flags(&subject);
-    let fix = fix(&subject);
+    let (fix, check) = (fix(&subject), check(&subject));
     let impact = behind_ns as f64 / of_others.max(1) as f64;
     let threads = behind_ns as f64 / facts.duration_ns().max(1) as f64;
     Ok(Finding::of_share(ImpactOf::BlockedTime, impact, threads, sentence)
         .about(subject)
-        .shown("read by it", read as f64 / facts.seconds(), "bytes/s", format!("iowhy files{flags}"))
+        .shown(
+            "read by it",
+            read as f64 / facts.seconds(),
+            "bytes/s",
+            format!("iowhy files{flags}"),
+        )
         .shown("of all time of the device", share * 100.0, "%", format!("iowhy -d {name}"))
         .shown("others wait for the device", others.time_ns as f64, "ns", "iowhy blame")
         .fix(fix)
-        .check(
-            "if it can be paused, stop all of it for ten seconds (`kill -STOP PID`, then `kill -CONT PID`, \
-             of each that `ps` shows now): if the others stay slow, it was not the scan",
-        )
+        .check(check)
         .into())
+}
+
+/// What refutes it: whoever stops a database's process may stop all others that wait for its locks.
+fn check(subject: &Subject) -> &'static str {
+    match programs::of(subject.process.as_deref(), None) {
+        Some(_) => {
+            "watch again when it has ended: if the others are as slow, it was not the scan; do not stop a \
+             process of a database by a signal, others may wait for its locks"
+        }
+        None => {
+            "if it can be paused, stop all of it for ten seconds (`kill -STOP PID`, then `kill -CONT PID`, \
+             of each that `ps` shows now): if the others stay slow, it was not the scan"
+        }
+    }
 }
 
 /// A database's own means come first: its process must not be stopped or limited as a copy may be.
@@ -80,7 +98,9 @@ fn fix(subject: &Subject) -> String {
                    it drop what it read (POSIX_FADV_DONTNEED)";
     let program = programs::of(subject.process.as_deref(), subject.file.as_deref());
     match program.and_then(|it| it.advice(programs::Topic::Reads)) {
-        Some(own) => format!("find what this process works on, and run it at another time or elsewhere; {own}"),
+        Some(own) => format!(
+            "find what this process works on, and run it at another time or elsewhere; {own}"
+        ),
         None => general.to_owned(),
     }
 }
@@ -181,7 +201,11 @@ mod tests {
             let at = (index * 10 * MS) as i64;
             let scan = script.read("sda", 512 << 10).by(7, of_scan).at(at).sector(index * 1024);
             scan.origin(Origin::Readahead).file("/base/1/2").direct(500, 500, 8 * MS).add();
-            let other = script.read("sda", 8192).by(8, of_other).at(at).sector((1 << 30) + index * 7919 * 16);
+            let other = script
+                .read("sda", 8192)
+                .by(8, of_other)
+                .at(at)
+                .sector((1 << 30) + index * 7919 * 16);
             other.file("/base/1/3").direct(500, 500, 2 * MS).add();
         }
         for (who, ns) in [((7, of_scan), 9000 * MS), ((8, of_other), waited_ms * MS)] {
@@ -202,11 +226,14 @@ mod tests {
         assert!(found.sentence.contains("postgres (8) waits behind it"), "{}", found.sentence);
         assert!(found.impact > 0.7, "of the other's time: {found:?}");
         assert!(found.fix.contains("PostgreSQL") && !found.fix.contains("ionice"), "{}", found.fix);
+        assert!(!found.check.contains("STOP"), "{}", found.check);
     }
 
     #[test]
     fn a_copy_is_found_as_before() {
         assert!(found("tar", "db", 8000).unwrap().fix.contains("ionice"));
         assert_eq!(found("tar", "tar", 0), None, "nobody waits behind it");
+        assert!(found("tar", "db", 200).is_some());
+        assert_eq!(found("tar", "db", 100), None, "for less than a hundredth of the watch");
     }
 }

@@ -1,11 +1,12 @@
 //! A checkpoint, a flush of pages or a compaction writes in bursts, and syncs wait behind it.
 
-use super::super::bottleneck::bound::{self, SLOW_SYNC_NS};
+use super::super::bottleneck::bound::{self, FELT_NS};
 use super::super::programs::{self, Role, Topic};
 use super::*;
-use crate::analysis::Direction;
 use crate::analysis::patterns::{Bin, DevicePatterns, SyncBin};
 use crate::analysis::summary::DeviceSummary;
+use crate::analysis::{Direction, Interval};
+use crate::model::Origin;
 use facts::Waited;
 use std::collections::BTreeMap;
 
@@ -13,6 +14,10 @@ use std::collections::BTreeMap;
 const BINS_SHARE: f64 = 0.5;
 /// The share of the written bytes that those bins hold.
 const BYTES_SHARE: f64 = 0.8;
+/// The share of the time of all writes that goes into such files where a burst outlasts the watch. Chosen.
+const TIME_SHARE: f64 = 0.8;
+/// Shares are of parts that were rounded.
+const ELSEWHERE: f64 = 1.05;
 /// How many times longer syncs take in these bins. Chosen, as for reads (writeback-burst).
 const SLOWER: f64 = 2.5;
 /// Waits for syncs that each kind of bin must hold.
@@ -157,8 +162,8 @@ fn finding(
         )
 }
 
-/// A burst that lasts longer than the watch: syncs of a log are slow on a saturated device, and nearly all
-/// that is written there goes into the same program's other files.
+/// A burst that lasts longer than the watch: syncs of a log are slow on a saturated device, which spends most of
+/// the time of its writes on the same program's other files.
 fn lasting(facts: &Facts<'_>, device: &DeviceSummary) -> Option<Finding> {
     let name = &device.device;
     let is_log = |process: &str, file: &str| {
@@ -169,13 +174,18 @@ fn lasting(facts: &Facts<'_>, device: &DeviceSummary) -> Option<Finding> {
         is_log && facts.is_sync(it) && it.device.as_ref() == Some(name)
     });
     let process = &waited.groups.first()?.process;
-    let is_slow = waited.mean_ns() >= SLOW_SYNC_NS
+    // On a saturated device a shorter wait is felt, too.
+    let is_slow = waited.mean_ns() >= FELT_NS
         && (waited.waits >= SYNCS || waited.time_ns >= facts.duration_ns() / 10);
     let written = facts.written(process, BESIDE)?;
-    let all = facts::of(device, Direction::Write).bytes;
-    let share = written.bytes as f64 / all.max(1) as f64;
-    let fits = is_slow && bound::is_saturated(device) && (BYTES_SHARE..=1.0).contains(&share);
-    fits.then(|| of_lasting(facts, device, &waited, written.role, share, written.file))
+    let all_ns = facts::stage(device, Direction::Write, Interval::Q2c)?.sum_ns;
+    let of_system = [Origin::Journal, Origin::Metadata].map(|it| facts::origin_of(device, it).0);
+    let of_files = all_ns.saturating_sub(of_system.iter().sum());
+    let share = written.time_ns as f64 / of_files.max(1) as f64;
+    // More than all of it: these files are on another device.
+    let is_most = (TIME_SHARE..=ELSEWHERE).contains(&share);
+    let fits = is_slow && is_most && bound::is_saturated(device);
+    fits.then(|| of_lasting(facts, device, &waited, written.role, share.min(1.0), written.file))
 }
 
 fn of_lasting(
@@ -191,11 +201,11 @@ fn of_lasting(
     let process = victim.process.as_deref();
     let own = programs::of(process, file.as_deref()).and_then(|it| it.advice(topic(Some(role))));
     let sentence = format!(
-        "{} of what is written to {name} goes into {} of {}: a sync of its write-ahead log takes {} \
-         behind it",
-        words::percent(share),
-        role.phrase(),
+        "writes of {} to its {} take {} of the time of all writes of files to {name}: a sync of its \
+         write-ahead log takes {} behind them",
         process.unwrap_or_default(),
+        role.phrase(),
+        words::percent(share),
         words::time(waited.mean_ns()),
     );
     let stat = format!("iowhy stat -d {name}");
@@ -273,12 +283,12 @@ mod tests {
 
     /// The same where the checkpoint lasts all the time, with so many pages at once, each `page_ms` long; a
     /// commit is 8 KiB each `every_ms`.
-    fn lasting(pages: u64, page_ms: u64, every_ms: u64, sync_ms: u64) -> Option<Finding> {
+    fn lasting(pages: u64, page_ms: u64, every_ms: u64, sync_us: u64) -> Option<Finding> {
         let mut script = Script::new(10);
         for at in (0..10_000).step_by(every_ms as usize) {
             let write = script.write("sda", 8192).by(7, "postgres").at((at * MS) as i64);
-            write.file("/db/pg_wal/1").direct(500, 500, sync_ms * MS).add();
-            script.wait((7, "postgres"), WaitClass::Fsync, sync_ms * MS, sync_ms * MS, 0);
+            write.file("/db/pg_wal/1").direct(500, 500, sync_us * 1000).add();
+            script.wait((7, "postgres"), WaitClass::Fsync, sync_us * 1000, sync_us * 1000, 0);
             let (sda, file) = (script.names.intern("sda"), script.names.intern("/db/pg_wal/1"));
             let wait = script.batch.waits.last_mut().unwrap();
             (wait.start_ns, wait.device) = (START_NS + at * MS, Some(sda));
@@ -297,13 +307,14 @@ mod tests {
 
     #[test]
     fn a_checkpoint_that_outlasts_the_watch_is_known_by_its_files() {
-        let found = lasting(4, 20, 50, 40).unwrap();
+        let found = lasting(4, 20, 50, 40_000).unwrap();
         assert_eq!(found.confidence, Confidence::Likely);
-        assert!(found.sentence.contains("data files of postgres"), "{found:?}");
+        assert!(found.sentence.contains("writes of postgres to its data files"), "{found:?}");
         assert_eq!(found.subject.file.as_deref(), Some("/db/base/16384/*"));
-        assert_eq!(lasting(4, 20, 50, 4), None, "syncs are fast");
-        assert_eq!(lasting(1, 4, 50, 40), None, "the device has time left");
-        assert_eq!(lasting(0, 20, 50, 40), None, "nothing but the log is written");
+        assert!(lasting(4, 20, 5, 1100).is_some());
+        assert_eq!(lasting(4, 20, 5, 900), None, "syncs are fast");
+        assert_eq!(lasting(1, 4, 50, 2000), None, "the device has time left");
+        assert_eq!(lasting(0, 20, 50, 40_000), None, "nothing but the log is written");
     }
 
     #[test]

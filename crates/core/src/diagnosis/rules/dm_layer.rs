@@ -1,5 +1,6 @@
 //! Time is lost in a layer of the device mapper.
 
+use super::super::bottleneck::bound::SLOW_NS;
 use super::*;
 use crate::analysis::Interval;
 use crate::analysis::summary::DeviceSummary;
@@ -7,6 +8,9 @@ use crate::model::environment::is_part_of;
 
 /// The share of the upper device's time that its lower ones do not explain. Chosen.
 const GAP: f64 = 0.3;
+/// The use of the upper device below which requests that are not slow hold nobody up. Chosen, as for all shares
+/// of a device's time.
+const BUSY: f64 = 0.5;
 /// Requests below which there is nothing to judge.
 const REQUESTS: u64 = 50;
 /// Targets by the functions and threads of the kernel that carry them out.
@@ -49,6 +53,12 @@ fn judge(facts: &Facts<'_>) -> Judged {
     Ok(finding(facts, upper, &gap).into())
 }
 
+/// No trouble where the layer is seldom used and its requests are fast all the same.
+fn most(upper: &DeviceSummary, gap: &Gap) -> Severity {
+    let is_idle = upper.util_share.is_some_and(|share| share < BUSY);
+    if is_idle && gap.upper_ns < SLOW_NS { Severity::Info } else { Severity::Critical }
+}
+
 fn finding(facts: &Facts<'_>, upper: &DeviceSummary, gap: &Gap) -> Finding {
     let (name, below) = (&upper.device, &gap.lower);
     let lowers = upper.below.join(", ");
@@ -66,6 +76,7 @@ fn finding(facts: &Facts<'_>, upper: &DeviceSummary, gap: &Gap) -> Finding {
     Finding::of_device(facts, (gap.share * sum as f64) as u64, sum, sentence)
         .about(facts::subject_of(name, facts.top_process(upper, |_| true)))
         .sure(if is_seen { Confidence::Certain } else { Confidence::Likely })
+        .at_most(most(upper, gap))
         .shown(
             "mean time on the upper device",
             gap.upper_ns,
@@ -142,7 +153,7 @@ fn gap(facts: &Facts<'_>, upper: &DeviceSummary) -> Option<Gap> {
 
 #[cfg(test)]
 mod tests {
-    use crate::diagnosis::{Confidence, Finding, diagnose};
+    use crate::diagnosis::{Confidence, Finding, Severity, diagnose};
     use crate::model::environment::Device;
     use crate::script::Script;
 
@@ -188,6 +199,20 @@ mod tests {
             }
         }
         assert_eq!(found(&script), None);
+    }
+
+    #[test]
+    fn a_layer_that_is_seldom_used_and_fast_is_no_trouble() {
+        let severity = |every: u64, above: u64| {
+            let mut script = script();
+            for index in 0..10_000 / every {
+                read(&mut script, "dm-0", index * every * MS, (above * MS, MS), &[]);
+            }
+            found(&script).map(|it| it.severity)
+        };
+        assert_eq!(severity(20, 8), Some(Severity::Info));
+        assert!(severity(20, 12) > Some(Severity::Info), "slow");
+        assert!(severity(10, 8) > Some(Severity::Info), "busy");
     }
 
     #[test]
