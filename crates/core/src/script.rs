@@ -98,20 +98,25 @@ impl Script {
         device_ns: u64,
         run_queue_ns: u64,
     ) {
-        let process = self.names.intern(process);
-        self.batch.waits.push(Wait {
+        let wait = self.blank_wait((pid, process), ns);
+        self.batch.waits.push(Wait { class, device_ns, run_queue_ns, ..wait });
+    }
+
+    /// A wait of which nothing is known but who waits, for how long, and that it began with the watch.
+    fn blank_wait(&mut self, (pid, process): (u32, &str), ns: u64) -> Wait {
+        Wait {
             wait_id: self.batch.waits.len() as u64 + 1,
             start_ns: START_NS,
             duration_ns: ns,
             censored: false,
-            class,
-            device_ns,
+            class: WaitClass::Unknown,
+            device_ns: 0,
             queue_ns: 0,
-            run_queue_ns,
+            run_queue_ns: 0,
             cpu_wait_before_ns: None,
             pid,
             tid: pid,
-            process: Some(process),
+            process: Some(self.names.intern(process)),
             kernel_thread: false,
             cgroup: None,
             container: None,
@@ -121,7 +126,7 @@ impl Script {
             stack_id: None,
             user_stack_id: None,
             waker_tid: None,
-        });
+        }
     }
 
     /// Gives the wait that was added last a kernel stack, innermost function first.

@@ -61,41 +61,16 @@ impl Script {
     }
 
     /// Begins a wait of `ns` nanoseconds, `at` nanoseconds after the watch began; nothing of it
-    /// counts
-    /// until [`Sleep::add`].
+    /// counts until [`Sleep::add`].
     pub fn sleep(&mut self, who: (u32, &str), at: u64, ns: u64) -> Sleep<'_> {
-        let process = Some(self.names.intern(who.1));
-        let wait = Wait {
-            wait_id: self.batch.waits.len() as u64 + 1,
-            start_ns: START_NS + at,
-            duration_ns: ns,
-            censored: false,
-            class: WaitClass::Unknown,
-            device_ns: 0,
-            queue_ns: 0,
-            run_queue_ns: 0,
-            cpu_wait_before_ns: None,
-            pid: who.0,
-            tid: who.0,
-            process,
-            kernel_thread: false,
-            cgroup: None,
-            container: None,
-            syscall: None,
-            file: None,
-            device: None,
-            stack_id: None,
-            user_stack_id: None,
-            waker_tid: None,
-        };
+        let blank = self.blank_wait(who, ns);
+        let wait = Wait { start_ns: START_NS + at, ..blank };
         Sleep { script: self, wait, links: Vec::new() }
     }
 
     /// Adds a chain: `waiters` threads of a process, the first of which has the number `tid` and
-    /// all of
-    /// which have the same name and user stack, slept in futex(2) for the thread whose wait was
-    /// added
-    /// last, for as long as that wait.
+    /// all of which have the same name and user stack, slept in futex(2) for the thread whose wait
+    /// was added last, for as long as that wait.
     pub fn behind(&mut self, tid: u32, waiters: u32, thread: &str, user: &[&str], known: KnownBy) {
         let Some(last) = self.batch.waits.last().cloned() else { return };
         let stack = self.stack_of(user, true);
