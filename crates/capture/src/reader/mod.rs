@@ -1,11 +1,11 @@
-//! Reads of what may never answer: other processes' memory, their programs' files, those that they hold
-//! open, and whatever their own view of the file system has under `/tmp`; and devices' settings, while somebody
-//! may be changing them. On a sick disk such a read waits
-//! for just that disk, or for a lock of the process that waits for it, and cannot be interrupted; a hostile
-//! file system in user space need not answer at all. A thread of iowhy would keep it from ending, so that a
-//! process of its own reads: the same program, asked over a pipe. When it waits for too long it is given up
-//! and another one started, and the process that it was about is left alone. A file that shrinks while it
-//! is read ends that process, not iowhy.
+//! Reads of what may never answer: other processes' memory, their programs' files, those that they
+//! hold open, and whatever their own view of the file system has under `/tmp`; and devices'
+//! settings, while somebody may be changing them. On a sick disk such a read waits for just that
+//! disk, or for a lock of the process that waits for it, and cannot be interrupted; a hostile file
+//! system in user space need not answer at all. A thread of iowhy would keep it from ending, so
+//! that a process of its own reads: the same program, asked over a pipe. When it waits for too long
+//! it is given up and another one started, and the process that it was about is left alone. A file
+//! that shrinks while it is read ends that process, not iowhy.
 //!
 //! | where | what |
 //! |---|---|

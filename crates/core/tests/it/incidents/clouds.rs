@@ -64,8 +64,8 @@ enum Does {
 }
 
 /// Requests that come out of a token bucket: `per_s` a second, with so much variation from half
-/// second
-/// to half second (published for AWS gp2: 3.7 to 5 %), from slots that always have one under way.
+/// second to half second (published for AWS gp2: 3.7 to 5 %), from slots that always have one under
+/// way.
 fn throttled(script: &mut Script, device: &str, per_s: u64, slots: &[(u32, &str, Does)]) {
     let mut free = vec![0_u64; slots.len()];
     let (mut done, mut index) = (0_u64, 0_u64);
@@ -126,8 +126,7 @@ fn aks() -> Script {
 }
 
 /// m5.xlarge, 50 GB, gp3, 3,000 IOPS: "all running pods on this node freeze". containerd's files
-/// are
-/// written back; of 64 requests under way ten are pods' reads, chosen.
+/// are written back; of 64 requests under way ten are pods' reads, chosen.
 fn eks() -> Script {
     let mut script = of_machine(true);
     let disk = script.device("nvme0n1", &[("queue/rotational", "0")]);
@@ -146,8 +145,7 @@ fn eks() -> Script {
 }
 
 /// "the I/O latency in CloudWatch was around 35ms"; EBS promises single-digit milliseconds. Blocks
-/// that were
-/// read once are as fast as usual; what is written is, too.
+/// that were read once are as fast as usual; what is written is, too.
 fn first_touch() -> Script {
     let mut script = of_machine(true);
     let disk = script.device("nvme1n1", &[("queue/rotational", "0")]);
@@ -200,8 +198,7 @@ fn first_touch() -> Script {
 }
 
 /// "After a few minutes, the database IOPS dropped off to < 100 writes per second". How many there
-/// were before
-/// is not published: 1,000, chosen.
+/// were before is not published: 1,000, chosen.
 fn rethinkdb() -> Script {
     let mut script = of_machine(true);
     script.device("xvdb", &[]);
@@ -230,8 +227,7 @@ fn rethinkdb() -> Script {
 }
 
 /// "%st is pegged at 98% or so". What reads take is not published: they complete when the machine
-/// gets a
-/// CPU, 100 ms and more, chosen.
+/// gets a CPU, 100 ms and more, chosen.
 fn steal() -> Script {
     let mut script = of_machine(true);
     script.environment.cpus = 1;

@@ -114,8 +114,7 @@ fn du() -> Script {
 }
 
 /// "du and find on following dirs took 4.2 s, 24.9 s, 18.5 s": several at once. How fast the disk
-/// is, is not
-/// published: 8 ms each, chosen.
+/// is, is not published: 8 ms each, chosen.
 fn du_and_find() -> Script {
     let mut script = of_machine(true);
     script.device("xvda", &[]);
@@ -169,8 +168,7 @@ fn nfs_getattr() -> Script {
 }
 
 /// Writes of ~50 MB/s are all that the disk takes; creating or starting a container takes tens of
-/// seconds.
-/// The writer of the report is `dd | openssl enc > testfile`.
+/// seconds. The writer of the report is `dd | openssl enc > testfile`.
 fn hog() -> Script {
     let mut script = of_machine(true);
     script.device("sda", &[]);

@@ -95,9 +95,8 @@ fn etcd() -> Script {
 }
 
 /// "wrote 16774 buffers; sync=17.164 s; sync files=885, longest=3.812 s, average=0.019 s". The ten
-/// seconds
-/// lie in the sync phase. Eight backends commit and read (chosen: "a very large number of normally
-/// short queries stuck").
+/// seconds lie in the sync phase. Eight backends commit and read (chosen: "a very large number of
+/// normally short queries stuck").
 fn checkpoint() -> Script {
     let mut script = Script::new(10);
     script.device("sda", &[("queue/rotational", "1")]);
@@ -153,11 +152,9 @@ fn checkpoint() -> Script {
     script
 }
 
-/// The rewrite lasts from 05:50:23 to 05:51:45; the log says at 05:50:27 and 05:50:43 that the
-/// sync takes
-/// too long, which Redis says after 2 s; the server comes to "an almost complete halt". What the
-/// volume
-/// gives is not published: 30 MB/s, chosen.
+/// The rewrite lasts from 05:50:23 to 05:51:45; the log says at 05:50:27 and 05:50:43 that the sync
+/// takes too long, which Redis says after 2 s; the server comes to "an almost complete halt". What
+/// the volume gives is not published: 30 MB/s, chosen.
 fn redis() -> Script {
     let mut script = of_machine(true);
     script.device("xvdf", &[]);
@@ -286,8 +283,7 @@ fn mongo() -> Script {
 }
 
 /// Wanted are 4 to 8 KiB of an index and 32 KiB of data; the window is the kernel's default of 128
-/// KiB
-/// (what the virtual machines had is not in the published text).
+/// KiB (what the virtual machines had is not in the published text).
 fn cassandra() -> Script {
     let mut script = of_machine(true);
     script.device("sdb", &[("queue/read_ahead_kb", "128")]);

@@ -110,8 +110,7 @@ pub const ALL: &[Incident] = &[
 ];
 
 /// "Device not ready; aborting reset": from one moment to the next nothing is answered, for longer
-/// than the
-/// driver's 30 s. Before, a mirror of ZFS and virtual machines at rates that are chosen.
+/// than the driver's 30 s. Before, a mirror of ZFS and virtual machines at rates that are chosen.
 fn power_state() -> Script {
     let mut script = Script::new(10);
     let disk = script.device("nvme0n1", &[("queue/rotational", "0")]);
@@ -152,9 +151,8 @@ fn power_state() -> Script {
 }
 
 /// In order 180 to 80 MB/s; at random "tremendous latency". storj/storj#3854 says that such drives
-/// stop for a few
-/// dozen seconds. A watch of sixty seconds sees both: it writes at 80 MB/s, then some writes every
-/// eight seconds.
+/// stop for a few dozen seconds. A watch of sixty seconds sees both: it writes at 80 MB/s, then
+/// some writes every eight seconds.
 fn smr() -> Script {
     let mut script = Script::new(60);
     let disk = script.device("sdj", &[("queue/rotational", "1")]);
@@ -475,8 +473,7 @@ fn raid_check() -> Script {
 }
 
 /// "writes to thick volumes with a few snapshots already take about twice as long": a write of 10
-/// ms to the
-/// origin is a read and a write of the old chunk below, then the write itself.
+/// ms to the origin is a read and a write of the old chunk below, then the write itself.
 fn snapshots() -> Script {
     let mut script = Script::new(10);
     script.device("sda", &[("queue/rotational", "1")]);
@@ -522,8 +519,8 @@ fn snapshots() -> Script {
 }
 
 /// "it's possible that block device queue will fill up and io_submit will block inside
-/// get_request": 128 requests of
-/// a slow disk, what get_request is called today. Rates are not published.
+/// get_request": 128 requests of a slow disk, what get_request is called today. Rates are not
+/// published.
 fn full_queue() -> Script {
     let mut script = Script::new(10);
     let settings = [("queue/nr_requests", "128"), ("queue/rotational", "1")];

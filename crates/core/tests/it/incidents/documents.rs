@@ -1,6 +1,5 @@
 //! The five documents of the mission with their own figures (see `docs/diagnosis.md`): each leads
-//! to
-//! the document's cause, or says what to watch and for how long.
+//! to the document's cause, or says what to watch and for how long.
 //!
 //! What does not belong here: the labs that scale them down.
 
@@ -188,9 +187,8 @@ fn behind_the_snapshot() -> Script {
 }
 
 /// The word counter: 1,000 files of about 2.5 MB for a request of 163 s: written one after the
-/// other (6.1 a
-/// second), read back, removed together. sda takes 71 writes a second of 464 KiB, 18 s each;
-/// python dirties 336 MB/s.
+/// other (6.1 a second), read back, removed together. sda takes 71 writes a second of 464 KiB, 18 s
+/// each; python dirties 336 MB/s.
 fn word_counter(seconds: u64) -> Script {
     let mut script = Script::new(seconds);
     script.device("sda", &[("queue/rotational", "1"), ("queue/nr_requests", "256")]);
@@ -291,8 +289,7 @@ fn phantom_reads() -> Script {
 }
 
 /// Sudden disk utilization: 139 metadata reads a second of 7.6 KiB, 6.2 ms, as the document's
-/// histogram has
-/// them, for lstat from Java.
+/// histogram has them, for lstat from Java.
 fn disk_usage_monitor() -> Script {
     let mut script = of_machine(true);
     script.device("xvdj", &[("queue/rotational", "1")]);

@@ -120,8 +120,7 @@ fn journal() -> Script {
 }
 
 /// "processes doing IO hang for 1-5 minutes", btrfs-transaction at high CPU: few requests, since
-/// the time is the
-/// CPU's. Which processes, chosen.
+/// the time is the CPU's. Which processes, chosen.
 fn qgroup() -> Script {
     let mut script = Script::new(10);
     script.device("nvme0n1", &[("queue/rotational", "0")]);
@@ -267,8 +266,7 @@ const ALLOCATES: &[&str] = &[
 ];
 
 /// One sleep of 57.868 ms is published; that the thread has one after the other while it appends
-/// is, too, not how
-/// often: ten a second, chosen. Writes complete within 2 ms beside it.
+/// is, too, not how often: ten a second, chosen. Writes complete within 2 ms beside it.
 fn allocation() -> Script {
     let mut script = Script::new(10);
     script.device("sda", &[]);
@@ -340,8 +338,7 @@ fn inode() -> Script {
 }
 
 /// "writes at up to 16,000kB/s to the device and thereby uses a great deal of the hard disk's
-/// bandwidth". A program
-/// that reads beside it: chosen.
+/// bandwidth". A program that reads beside it: chosen.
 fn lazyinit() -> Script {
     let mut script = Script::new(10);
     script.device("sdb", &[("queue/rotational", "1")]);

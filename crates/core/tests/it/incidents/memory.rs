@@ -47,8 +47,7 @@ pub const ALL: &[Incident] = &[
 ];
 
 /// Ten goroutines, a limit of 10 MB, reads of 20 MB/s until it is killed. 150 faults a second of
-/// windows
-/// of 128 KiB are that much.
+/// windows of 128 KiB are that much.
 fn limit() -> Script {
     let mut script = Script::new(10);
     script.device("sda", &[]);
@@ -166,8 +165,8 @@ fn swap_on_disk() -> Script {
 }
 
 /// xfs_iunpin_wait, called by xfs_reclaim_inode, called by the shrinker; blocked for more than 120
-/// s, with "low
-/// cpu usage and low io". What the program wants memory for is not published: it opens files.
+/// s, with "low cpu usage and low io". What the program wants memory for is not published: it opens
+/// files.
 fn inodes() -> Script {
     let mut script = Script::new(10);
     script.device("sda", &[]);

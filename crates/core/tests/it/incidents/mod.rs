@@ -35,8 +35,7 @@ pub struct Incident {
     /// What may stand first.
     pub expected: &'static [&'static str],
     /// Whether the data of the incident holds no more than the bottleneck, so that `expected` is
-    /// one
-    /// and the root cause is beyond it.
+    /// one and the root cause is beyond it.
     pub only_bottleneck: bool,
     /// Causes that must not be worth a warning, and words that no advice may hold.
     pub must_not: &'static [&'static str],

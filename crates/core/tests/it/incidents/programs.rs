@@ -37,8 +37,7 @@ pub const ALL: &[Incident] = &[
 ];
 
 /// Pauses of more than 4 s; background writeback. The thread that writes is the JVM's own, all
-/// others wait for its
-/// safepoint.
+/// others wait for its safepoint.
 fn gc_log() -> Script {
     let mut script = Script::new(10);
     script.device("sda", &[("queue/rotational", "1")]);
