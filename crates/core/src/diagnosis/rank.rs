@@ -36,20 +36,29 @@ pub(super) fn rank(mut findings: Vec<Finding>) -> Vec<Finding> {
     causes_first(kept)
 }
 
-/// The same findings, each below what is likely to be its cause.
+/// The same findings, each below what is likely to be its cause, and that below its own.
 fn causes_first(findings: Vec<Finding>) -> Vec<Finding> {
-    let mut placed: Vec<Finding> = Vec::with_capacity(findings.len());
-    for finding in &findings {
-        let is_cause = |it: &&Finding| {
-            it.unlost >= Confidence::Likely && it.cause != finding.cause && fits(it, finding)
-        };
-        for next in findings.iter().filter(is_cause).chain([finding]) {
-            if !placed.iter().any(|it| it.cause == next.cause) {
-                placed.push(next.clone());
-            }
-        }
+    let mut order: Vec<usize> = Vec::with_capacity(findings.len());
+    for at in 0..findings.len() {
+        put_after_causes(&findings, at, &mut vec![false; findings.len()], &mut order);
     }
-    placed
+    order.into_iter().map(|at| findings[at].clone()).collect()
+}
+
+/// Adds a finding to the order, its causes before it; `begun` are those that wait for this one.
+fn put_after_causes(findings: &[Finding], at: usize, begun: &mut [bool], order: &mut Vec<usize>) {
+    if begun[at] || order.contains(&at) {
+        return;
+    }
+    begun[at] = true;
+    let finding = &findings[at];
+    let is_cause = |it: &Finding| {
+        it.unlost >= Confidence::Likely && it.cause != finding.cause && fits(it, finding)
+    };
+    for cause in (0..findings.len()).filter(|cause| is_cause(&findings[*cause])) {
+        put_after_causes(findings, cause, begun, order);
+    }
+    order.push(at);
 }
 
 /// The causes with the bottlenecks that none of them explains, in the order in which to act on
@@ -219,6 +228,22 @@ mod tests {
         let cause = finding("kernel-housekeeping", Layer::Cause, severity, share, devices[0]);
         let slow = finding("slow-reads", Layer::Bottleneck, Severity::Critical, 0.9, devices[1]);
         place(vec![cause], vec![slow], &|_, _| false)[0].layer
+    }
+
+    #[test]
+    fn the_cause_of_a_cause_stands_above_both() {
+        let finding = |cause, impact: f64| {
+            let mut it = Finding::of_share(ImpactOf::BlockedTime, impact, 1.0, String::new());
+            (it.cause, it.severity) = (cause, Severity::Warning);
+            it
+        };
+        let findings = vec![
+            finding("device-slow-tail", 0.5),
+            finding("noisy-neighbour", 0.35),
+            finding("writeback-burst", 0.33),
+        ];
+        let order: Vec<&str> = rank(findings).iter().map(|it| it.cause).collect();
+        assert_eq!(order, ["writeback-burst", "noisy-neighbour", "device-slow-tail"]);
     }
 
     #[test]

@@ -64,7 +64,10 @@ rule!(
      creates, renames or syncs a file waits for the running transaction.",
     "Requests of programs themselves, or a file system without snapshots and quotas.",
     needs: [Stacks, Waits],
-    symptoms: ["journal-commit", "noisy-neighbour", "metadata-scan", "sync-storm", "inode-lock"],
+    // Work without a pace of its own takes all that the device gives.
+    symptoms: [
+        "journal-commit", "noisy-neighbour", "metadata-scan", "sync-storm", "inode-lock", "provider-cap",
+    ],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

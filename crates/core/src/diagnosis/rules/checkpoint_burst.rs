@@ -184,7 +184,10 @@ fn lasting(facts: &Facts<'_>, device: &DeviceSummary) -> Option<Finding> {
     let share = written.time_ns as f64 / of_files.max(1) as f64;
     // More than all of it: these files are on another device.
     let is_most = (TIME_SHARE..=ELSEWHERE).contains(&share);
-    let fits = is_slow && is_most && bound::is_saturated(device);
+    let flush_ns = facts::stage(device, Direction::Flush, Interval::D2c).map_or(0, |it| it.sum_ns);
+    // Where the device empties its cache most of the time, everything waits for that.
+    let is_written = 2 * flush_ns < facts.duration_ns();
+    let fits = is_slow && is_most && is_written && bound::is_saturated(device);
     fits.then(|| of_lasting(facts, device, &waited, written.role, share.min(1.0), written.file))
 }
 

@@ -21,7 +21,7 @@ rule!(
      and every read waits behind them. In between all is well, so that averages look harmless.",
     "Reads that are as slow without the writes.",
     needs: [Origins, FineTime],
-    symptoms: ["noisy-neighbour"],
+    symptoms: ["noisy-neighbour", "device-slow-tail"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

@@ -158,6 +158,7 @@ impl Hand {
         let mut state = self.0.state();
         let mut speed = state.pace.speed();
         match what {
+            "iops" => speed.iops = value,
             "write_iops" => speed.write_iops = value,
             "read_bps" => speed.read_bps = value,
             "write_bps" => speed.write_bps = value,

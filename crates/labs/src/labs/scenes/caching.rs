@@ -95,7 +95,8 @@ pub(super) fn code(stage: &mut Stage, mib: u64) -> Result<()> {
     let name = format!("lib{}.so", stage.dice.name());
     let (disk, file) = cold_file(stage, device, &name, 100)?;
     if mib <= 100 {
-        stage.uneven(&hidden, 300, 900);
+        // So fast that pages are dropped and come back within the watch.
+        stage.uneven(&hidden, 3000, 6000);
     }
     let memory = Cgroup::memory(&stage.scratch, mib * MIB)?;
     let program = "import mmap,sys,random\nf=open(sys.argv[1],'rb')\nm=mmap.mmap(f.fileno(),0,prot=mmap.PROT_READ)\nm.madvise(mmap.MADV_RANDOM)\nn=len(m)//4096//2\nx=0\nwhile True:\n x+=m[random.randrange(n)*4096]\n";
@@ -195,7 +196,7 @@ fn twice(stage: &mut Stage, backing: Backing) -> Result<()> {
         .direct()
         .with("size", (190 * MIB).to_string())
         .with("iodepth", "4")
-        .with("rate_iops", stage.dice.between(150, 400).to_string());
+        .with("rate_iops", stage.dice.between(2000, 4000).to_string());
     stage.fio(job)?;
     stage.keep(device);
     Ok(())
@@ -214,6 +215,8 @@ fn pieces(stage: &mut Stage, full: bool) -> Result<()> {
         disk.remount()?;
     }
     stage.set(disk.device(), "read_ahead_kb", "128")?;
+    // Pieces cost seeks; flash has none.
+    stage.set(disk.device(), "rotational", "1")?;
     stage.uneven(&hidden, 120, 260);
     stage.shell(r#"sleep 1; cat "$1"/table >/dev/null; sleep 60"#, &[disk.path()])?;
     stage.keep(disk);
