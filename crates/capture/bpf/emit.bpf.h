@@ -62,6 +62,7 @@ static __always_inline bool emit(void *record, u64 size, u32 counter)
 enum room_level {
 	ROOM_SUBMIT,
 	ROOM_COMPLETE, /* interrupts all others */
+	ROOM_OWNERS,   /* while a completion has its own in use */
 	ROOM_DIRTY,
 	ROOM_CALL,
 	ROOM_URING, /* a thread completes its own, and a device's completion interrupts it */
@@ -80,6 +81,7 @@ union room {
 	struct wire_napper napper;
 	struct wire_call call;
 	struct wire_directory directory;
+	struct wire_owners owners;
 	struct {
 		struct wire_request request;
 		struct wire_part more[WIRE_MAX_PARTS];

@@ -104,34 +104,37 @@ static __always_inline u64 dirtied_of(struct dirtiers *dirtiers, struct wire_par
 /* Sends who dirtied the inode of `part`, and settles what is written of it. */
 static __noinline void emit_owners(struct wire_request *r, struct wire_part *part)
 {
-	struct wire_owners owners = { .kind = WIRE_OWNERS };
+	union room *room = room_of(ROOM_OWNERS);
+	struct wire_owners *owners;
 	struct inode_key key = {};
 	struct dirtiers *dirtiers;
 	u64 total;
 	int i;
 
-	if (!is_writeback(r, part))
+	if (!room || !is_writeback(r, part))
 		return;
 	key.address = part->inode.address;
 	key.check = check_of_inode(part->inode.number, part->inode.generation);
 	dirtiers = bpf_map_lookup_elem(&dirty_inodes, &key);
 	if (!dirtiers)
 		return;
-	owners.request = r->id;
-	owners.inode = part->inode;
-	owners.offset = part->offset;
-	total = owners.other_bytes = dirtiers->other_bytes;
+	/* Not on the stack, which has 512 bytes for all calls together. */
+	owners = &room->owners;
+	owners->kind = WIRE_OWNERS;
+	owners->request = r->id;
+	owners->inode = part->inode;
+	owners->offset = part->offset;
+	total = owners->other_bytes = dirtiers->other_bytes;
 	for (i = 0; i < WIRE_MAX_OWNERS; i++) {
-		owners.owners[i] = dirtiers->top[i];
-		total += owners.owners[i] & DIRTIER_MASK;
+		owners->owners[i] = dirtiers->top[i];
+		total += owners->owners[i] & DIRTIER_MASK;
 	}
-	if (!dirtiers->others_differ)
-		owners.other_tgid = dirtiers->other_tgid;
-	owners.theirs = dirtied_of(dirtiers, part);
-	if (!total || !owners.theirs)
+	owners->other_tgid = dirtiers->others_differ ? 0 : dirtiers->other_tgid;
+	owners->theirs = dirtied_of(dirtiers, part);
+	if (!total || !owners->theirs)
 		return;
-	emit(&owners, sizeof(owners), COUNT_RING_FULL_DETAIL);
-	settle(dirtiers, total, owners.theirs);
+	emit(owners, sizeof(*owners), COUNT_RING_FULL_DETAIL);
+	settle(dirtiers, total, owners->theirs);
 }
 
 #endif

@@ -47,11 +47,11 @@ fn evidence(source: &str) -> Vec<String> {
 /// The command that one of a call's words was made to stand for by `let`.
 fn bound(call: &str, source: &str) -> Option<String> {
     let words = call.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
-    let bindings = words.filter(|word| !word.is_empty()).filter_map(|word| {
+    let mut bindings = words.filter(|word| !word.is_empty()).filter_map(|word| {
         let (_, after) = source.split_once(&format!("let {word} = "))?;
         commands(after.split(';').next()?).pop()
     });
-    bindings.last()
+    bindings.next_back()
 }
 
 fn is_of_others(command: &str) -> bool {

@@ -1,7 +1,7 @@
 //! Watches written by hand, whose right answers are known.
 
 use super::axes::{Direction, Interval};
-use super::summary::{DeviceSummary, ProcessRow, Row, Summary, Table, Usage};
+use super::summary::{DeviceSummary, Summary, Table, Usage};
 use super::{MAX_DEVICES, Summarizer};
 use crate::model::environment::Device;
 use crate::model::{Name, Names, Operation, Origin, Status, WaitClass};
@@ -322,36 +322,6 @@ fn stacked_devices_count_once() {
     let summary = script.summary();
     assert_sums(&summary);
     assert_eq!((summary.watch.bytes, summary.watch.lower_requests), (10 * 4096 + 512, 0));
-}
-
-/// A loop device's worker reads from the disk below for two programs, one of which asked for thrice as much.
-fn passed_on(further: u64) -> Script {
-    let mut script = Script::new(10);
-    for index in 0..10 {
-        let at = index * MS as i64;
-        let upper = script.batch.requests.len() as u64 + 2;
-        // What serves a request ends before it does.
-        let lower = script.read("sda", 4096).at(at).by(90, "kworker/u8:1");
-        lower.file("/img").direct(0, 0, 2 * MS).parent(upper + further).add();
-        let (pid, name) = if index % 4 == 0 { (6, "cat") } else { (5, "db") };
-        script.read("loop0", 4096).at(at).by(pid, name).file("/db").direct(0, 0, 3 * MS).add();
-    }
-    script
-}
-
-#[test]
-fn requests_below_are_those_above_s_owners() {
-    let owners = |script: &Script| {
-        let summary = script.summary();
-        assert_sums(&summary);
-        let rows = &device(&summary, "sda").processes;
-        let owner = |row: &Row<ProcessRow>| (row.subject.process.clone(), row.usage.requests);
-        rows.iter().map(owner).collect::<Vec<_>>()
-    };
-    let expected = [("db".to_owned(), 7), ("cat".to_owned(), 3)];
-    assert_eq!(owners(&passed_on(0)), expected);
-    // Of what never comes nothing more is known than who passed it on.
-    assert_eq!(owners(&passed_on(1_000)), [("kworker/u8:1".to_owned(), 10)]);
 }
 
 #[test]

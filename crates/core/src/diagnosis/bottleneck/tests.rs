@@ -89,13 +89,13 @@ fn beside(pages: u64) -> Script {
         let at = turn * 2 * MS;
         for client in 0..2 {
             let write = script.write("sda", 8192).by(100 + client, "postgres").at(at as i64);
-            write.sector(turn * 64 + u64::from(client) * 16).file(WAL).direct(0, 0, 1900_000).add();
+            write.sector(turn * 64 + u64::from(client) * 16).file(WAL).direct(0, 0, 1_900_000).add();
             wait(&mut script, (100 + client, "postgres"), FDATASYNC, WAL, at, 2 * MS);
         }
         for page in 0..pages {
             let write = script.write("sda", 8192).by(90, "postgres").at(at as i64);
             let write = write.sector((1 << 30) + (turn * 7919 + page) * 16).file("/db/base/1/2");
-            write.direct(0, 0, 1900_000).add();
+            write.direct(0, 0, 1_900_000).add();
         }
     }
     script
@@ -116,7 +116,7 @@ fn sort(file: &str, depth: u64) -> Script {
         for request in 0..depth {
             let read = script.read("sda", 65_536).by(7, "postgres").at(at as i64);
             let sector = (turn * depth + request) * 7919 * 4099 % (1 << 30) * 128;
-            read.sector(sector).file(file).direct(0, 0, 1900_000).add();
+            read.sector(sector).file(file).direct(0, 0, 1_900_000).add();
         }
         wait(&mut script, (7, "postgres"), PREAD, file, at, 2 * MS);
     }

@@ -11,6 +11,8 @@ const GAP: f64 = 0.3;
 /// The use of the upper device below which requests that are not slow hold nobody up. Chosen, as for all shares
 /// of a device's time.
 const BUSY: f64 = 0.5;
+/// The share of the watch that threads wait for it, from which on that matters all the same. Chosen.
+const WAITED: f64 = 0.25;
 /// Requests below which there is nothing to judge.
 const REQUESTS: u64 = 50;
 /// Targets by the functions and threads of the kernel that carry them out.
@@ -53,9 +55,12 @@ fn judge(facts: &Facts<'_>) -> Judged {
     Ok(finding(facts, upper, &gap).into())
 }
 
-/// No trouble where the layer is seldom used and its requests are fast all the same.
-fn most(upper: &DeviceSummary, gap: &Gap) -> Severity {
-    let is_idle = upper.util_share.is_some_and(|share| share < BUSY);
+/// No trouble where the layer is seldom used, nobody waits much for it, and its requests are fast all
+/// the same.
+fn most(facts: &Facts<'_>, upper: &DeviceSummary, gap: &Gap) -> Severity {
+    let waited = facts.waits(|it| it.device.as_ref() == Some(&upper.device));
+    let is_idle = upper.util_share.is_some_and(|share| share < BUSY)
+        && (waited.time_ns as f64) < WAITED * facts.duration_ns() as f64;
     if is_idle && gap.upper_ns < SLOW_NS { Severity::Info } else { Severity::Critical }
 }
 
@@ -76,7 +81,7 @@ fn finding(facts: &Facts<'_>, upper: &DeviceSummary, gap: &Gap) -> Finding {
     Finding::of_device(facts, (gap.share * sum as f64) as u64, sum, sentence)
         .about(facts::subject_of(name, facts.top_process(upper, |_| true)))
         .sure(if is_seen { Confidence::Certain } else { Confidence::Likely })
-        .at_most(most(upper, gap))
+        .at_most(most(facts, upper, gap))
         .shown(
             "mean time on the upper device",
             gap.upper_ns,
@@ -154,6 +159,7 @@ fn gap(facts: &Facts<'_>, upper: &DeviceSummary) -> Option<Gap> {
 #[cfg(test)]
 mod tests {
     use crate::diagnosis::{Confidence, Finding, Severity, diagnose};
+    use crate::model::WaitClass;
     use crate::model::environment::Device;
     use crate::script::Script;
 
@@ -212,6 +218,17 @@ mod tests {
         };
         assert_eq!(severity(20, 8), Some(Severity::Info));
         assert!(severity(20, 12) > Some(Severity::Info), "slow");
+        let waited = |ms: u64| {
+            let mut script = script();
+            for index in 0..500 {
+                read(&mut script, "dm-0", index * 20 * MS, (8 * MS, MS), &[]);
+            }
+            script.wait((7, "db"), WaitClass::Device, ms * MS, 0, 0);
+            script.waited_on("dm-0", "/table", 17);
+            found(&script).map(|it| it.severity)
+        };
+        assert_eq!(waited(2400), Some(Severity::Info));
+        assert!(waited(2600) > Some(Severity::Info), "somebody waits");
         assert!(severity(10, 8) > Some(Severity::Info), "busy");
     }
 

@@ -123,20 +123,12 @@ fn waits<'a>(facts: &Facts<'a>, row: &ActivityRow) -> Waited<'a> {
     })
 }
 
-fn finding(facts: &Facts<'_>, row: &ActivityRow, seen: Seen) -> Finding {
-    let waited = waits(facts, row);
-    let file = row.file.clone().unwrap_or_else(|| "files".to_owned());
-    let subject = Subject {
-        device: waited.subject().device,
-        process: row.process.clone(),
-        pid: Some(row.pid),
-        container: row.container.clone(),
-        file: row.file.clone(),
-    };
+/// What was seen, in words.
+fn sentence(row: &ActivityRow, seen: Seen, who: &str) -> String {
+    let file = row.file.as_deref().unwrap_or("files");
     let counts = &row.counts;
     let read_back = if counts.reads > 0 { ", read back" } else { "" };
-    let who = words::who(&subject);
-    let sentence = match seen {
+    match seen {
         Seen::Whole => format!(
             "{who} keeps {file} for {} only: {} files were made, written{read_back} and removed",
             words::time(row.lifetime_ns.unwrap_or(0) as f64),
@@ -154,44 +146,64 @@ fn finding(facts: &Facts<'_>, row: &ActivityRow, seen: Seen) -> Finding {
             words::count(counts.unlinks),
             words::bytes(counts.write_bytes as f64),
         ),
+    }
+}
+
+fn sureness(seen: Seen) -> Confidence {
+    match seen {
+        Seen::Whole => Confidence::Certain,
+        Seen::Siblings => Confidence::Likely,
+        Seen::Making => Confidence::Possible,
+    }
+}
+
+fn check(seen: Seen) -> &'static str {
+    match seen {
+        Seen::Whole => {
+            "the same with the folder on a tmpfs: if the program waits as long, the files were not it"
+        }
+        Seen::Siblings | Seen::Making => {
+            "watch for some minutes (`iowhy -t 300`): whole lives of the files show; where they stay, \
+             they are data"
+        }
+    }
+}
+
+fn finding(facts: &Facts<'_>, row: &ActivityRow, seen: Seen) -> Finding {
+    let waited = waits(facts, row);
+    let subject = Subject {
+        device: waited.subject().device,
+        process: row.process.clone(),
+        pid: Some(row.pid),
+        container: row.container.clone(),
+        file: row.file.clone(),
     };
+    let counts = &row.counts;
     let flags = words::flags(&subject);
+    let files = format!("iowhy files{flags}");
     let per_s = |count: u64| count as f64 / facts.seconds();
+    let sentence = sentence(row, seen, &words::who(&subject));
     let finding = Finding::of_blocked(facts, waited.time_ns, sentence)
         // It may wait as long for whatever it does instead.
         .upper_bound()
-        .sure(match seen {
-            Seen::Whole => Confidence::Certain,
-            Seen::Siblings => Confidence::Likely,
-            Seen::Making => Confidence::Possible,
-        })
-        .shown("files made", per_s(counts.creates), "1/s", format!("iowhy files{flags}"))
-        .shown("files removed", per_s(counts.unlinks), "1/s", format!("iowhy files{flags}"));
+        .sure(sureness(seen))
+        .shown("files made", per_s(counts.creates), "1/s", &*files)
+        .shown("files removed", per_s(counts.unlinks), "1/s", &*files);
     let finding = match row.lifetime_ns {
-        Some(lived) => {
-            finding.shown("how long they live", lived as f64, "ns", format!("iowhy files{flags}"))
-        }
+        Some(lived) => finding.shown("how long they live", lived as f64, "ns", &*files),
         None => finding,
     };
     let program = programs::of(subject.process.as_deref(), subject.file.as_deref());
     let own = program.and_then(|it| it.advice(Topic::Spill)).map(|it| format!("{it}; "));
     finding
-        .shown("written into them", per_s(counts.write_bytes), "bytes/s", format!("iowhy files{flags}"))
+        .shown("written into them", per_s(counts.write_bytes), "bytes/s", &*files)
         .shown("waits for them", waited.time_ns as f64, "ns", format!("iowhy waits{flags}"))
         .fix(format!(
             "{}keep that data in memory, in the program or on a tmpfs (/dev/shm; it counts as memory of \
              its cgroup); where it must be files, fewer and larger ones",
             own.unwrap_or_default(),
         ))
-        .check(match seen {
-            Seen::Whole => {
-                "the same with the folder on a tmpfs: if the program waits as long, the files were not it"
-            }
-            Seen::Siblings | Seen::Making => {
-                "watch for some minutes (`iowhy -t 300`): whole lives of the files show; where they stay, \
-                 they are data"
-            }
-        })
+        .check(check(seen))
         .about(subject)
 }
 
