@@ -89,7 +89,11 @@ fn beside(pages: u64) -> Script {
         let at = turn * 2 * MS;
         for client in 0..2 {
             let write = script.write("sda", 8192).by(100 + client, "postgres").at(at as i64);
-            write.sector(turn * 64 + u64::from(client) * 16).file(WAL).direct(0, 0, 1_900_000).add();
+            write
+                .sector(turn * 64 + u64::from(client) * 16)
+                .file(WAL)
+                .direct(0, 0, 1_900_000)
+                .add();
             wait(&mut script, (100 + client, "postgres"), FDATASYNC, WAL, at, 2 * MS);
         }
         for page in 0..pages {
