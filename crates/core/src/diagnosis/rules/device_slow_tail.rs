@@ -5,6 +5,7 @@ use super::*;
 use crate::analysis::patterns::{Bin, Slow, Timeline};
 use crate::analysis::summary::{Bucket, DeviceSummary};
 use crate::analysis::{Direction, Interval};
+use std::ops::RangeInclusive;
 
 /// From which time on a single request is an outlier: a healthy 7200 rpm disk stayed below 160 ms
 /// under load in M. Brooker's comparison (2013), its failing sibling took 1.15 s.
@@ -20,7 +21,7 @@ const TIMES_MEDIAN_SHARED: f64 = 50.0;
 /// healthy disk. Chosen.
 const LONG_NS: u64 = 1_000_000_000;
 /// An outlier takes at least this multiple of the median. Chosen.
-const TIMES_MEDIAN: f64 = 20.0;
+pub(super) const TIMES_MEDIAN: f64 = 20.0;
 /// And this multiple of what the queue in front of it explains (Little's law). Chosen.
 const TIMES_QUEUE: f64 = 8.0;
 /// And this multiple of what the bytes in flight explain at the rate that the device reached: of a queue that
@@ -30,6 +31,8 @@ const TIMES_BYTES: f64 = 4.0;
 const RARE: f64 = 0.05;
 /// What errors are a share of at least: one error of one request is no dead device yet.
 const LEAST_REQUESTS: u64 = 100;
+/// Outliers after which hardly another request completes, from which on the device is slow for good. Chosen.
+const LEAST_LASTING: usize = 3;
 /// Errors that devices and paths give for what they cannot do: EIO, ENODATA (medium), EILSEQ
 /// (protection), ETIMEDOUT, EREMOTEIO, ENOLINK. ETIME is a limit that the host itself has set.
 const FAILING: &[i32] = &[-5, -61, -84, -110, -121, -67];
@@ -96,7 +99,8 @@ fn tail(facts: &Facts<'_>, device: &DeviceSummary, direction: Direction) -> Opti
     let left = unexplained(facts, device, direction, slow, p50);
     let requests = (requests as f64 * left).round() as u64;
     let rare = requests as f64 <= RARE * stage.requests as f64;
-    (requests > 0 && rare).then_some(Tail {
+    let is_tail = requests > 0 && rare && !stays_slow(facts, device, direction, slow);
+    is_tail.then_some(Tail {
         requests,
         time_ns: time_ns * left,
         whole_ns: stage.sum_ns,
@@ -131,33 +135,54 @@ fn unexplained(
     if of_all > 0.0 { of_left / of_all } else { 1.0 }
 }
 
+/// The bins of the timeline in which a slow request was at the device.
+fn span(timeline: &Timeline, slow: &Slow) -> RangeInclusive<usize> {
+    let bin_ns = timeline.bin_ns.max(1);
+    let begin = (slow.ended_ns.saturating_sub(slow.d2c_ns) / bin_ns) as usize;
+    begin..=(slow.ended_ns / bin_ns) as usize
+}
+
 /// How long the device takes for all bytes that were in flight with a slow one, at the highest rate that it
 /// reached, nanoseconds.
 fn transfer_ns(timeline: &Timeline, slow: &Slow) -> f64 {
-    let bin_ns = timeline.bin_ns.max(1);
-    let end = (slow.ended_ns / bin_ns) as usize;
-    let begin = (slow.ended_ns.saturating_sub(slow.d2c_ns) / bin_ns) as usize;
-    let bins = timeline.bins.get(begin..=end).unwrap_or_default();
+    let bin_ns = timeline.bin_ns.max(1) as f64;
+    let bins = timeline.bins.get(span(timeline, slow)).unwrap_or_default();
     let held: u64 = bins.iter().map(|bin| bin.held_byte_us).sum();
-    let in_flight = held as f64 * 1000.0 / (bins.len().max(1) as f64 * bin_ns as f64);
+    let in_flight = held as f64 * 1000.0 / (bins.len().max(1) as f64 * bin_ns);
     let most = timeline.bins.iter().map(|bin| bin.bytes).max().unwrap_or(0);
-    in_flight * bin_ns as f64 / most.max(1) as f64
+    in_flight * bin_ns / most.max(1) as f64
 }
 
 /// How many other requests the device worked on at a time while it had a slow one: of those that
 /// completed meanwhile, since what completes with it may have waited for it.
 fn depth(timeline: &Timeline, slow: &Slow) -> f64 {
-    let bin_ns = timeline.bin_ns.max(1);
-    let end = (slow.ended_ns / bin_ns) as usize;
-    let begin = (slow.ended_ns.saturating_sub(slow.d2c_ns) / bin_ns) as usize;
+    let bin_ns = timeline.bin_ns.max(1) as f64;
     let time = |bins: &[Bin]| bins.iter().map(|bin| bin.d2c_ns as f64).sum::<f64>();
+    let span = span(timeline, slow);
+    let (begin, end) = span.clone().into_inner();
     if end > begin + 1 {
         let inner = timeline.bins.get(begin + 1..end).unwrap_or_default();
-        return time(inner) / (inner.len().max(1) as f64 * bin_ns as f64);
+        return time(inner) / (inner.len().max(1) as f64 * bin_ns);
     }
-    let last = timeline.bins.get(begin..=end).unwrap_or_default();
+    let last = timeline.bins.get(span).unwrap_or_default();
     let others = (time(last) - slow.d2c_ns as f64).max(0.0);
-    others / (last.len().max(1) as f64 * bin_ns as f64)
+    others / (last.len().max(1) as f64 * bin_ns)
+}
+
+/// Whether hardly any other request of the direction completed once the first outlier had begun: then the
+/// device has become slow for good, and it is no tail.
+fn stays_slow(facts: &Facts<'_>, device: &DeviceSummary, direction: Direction, slow: f64) -> bool {
+    let Some(patterns) = facts.patterns(&device.device) else { return false };
+    let is_write = direction == Direction::Write;
+    let is_slow = |it: &&Slow| it.write == is_write && it.d2c_ns as f64 >= slow;
+    let outliers: Vec<&Slow> = patterns.slowest.iter().filter(is_slow).collect();
+    let begins = outliers.iter().map(|it| *span(&patterns.timeline, it).start());
+    let Some(first) = begins.min() else { return false };
+    let completed = |bin: &Bin| if is_write { bin.requests - bin.reads } else { bin.reads };
+    // The first bin holds what completed before it, too.
+    let since = patterns.timeline.bins.get(first + 1..).unwrap_or_default();
+    let all: u64 = since.iter().map(completed).sum();
+    outliers.len() >= LEAST_LASTING && all < 2 * outliers.len() as u64
 }
 
 fn of_tail(
@@ -370,6 +395,27 @@ mod tests {
     fn a_burst_of_large_writes_explains_their_time() {
         assert_eq!(volume(1 << 20), None);
         assert!(volume(8192).is_some(), "the device did nothing else meanwhile");
+    }
+
+    /// Writes each 2 ms until the fifth second; then five that take 900 ms each, with other writes between them or not.
+    fn cliff(between: bool) -> Option<Finding> {
+        let mut script = Script::new(10);
+        let mut write = |at_ms: u64, takes: u64| {
+            let write = script.write("sda", 65_536).by(7, "db").at((at_ms * MS) as i64);
+            write.sector(at_ms * 7919 * 8 % (1 << 30)).direct(500, 500, takes).add();
+        };
+        (0..2500).for_each(|index| write(index * 2, MS));
+        (0..5).for_each(|index| write(5000 + index * 1000, 900 * MS));
+        if between {
+            (0..5).for_each(|at| (0..40).for_each(|index| write(5905 + at * 1000 + index * 2, MS)));
+        }
+        of(&script)
+    }
+
+    #[test]
+    fn what_stays_slow_is_no_tail() {
+        assert!(cliff(true).is_some());
+        assert_eq!(cliff(false), None);
     }
 
     #[test]

@@ -55,9 +55,11 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let shares = |device: &DeviceSummary| {
         let access = &facts.patterns(&device.device)?.access;
         let of = |count: u64| count as f64 / access.data_writes.max(1) as f64;
-        (access.data_writes >= WRITES).then(|| (of(access.writes_after_read), of(access.unaligned_writes)))
+        (access.data_writes >= WRITES)
+            .then(|| (of(access.writes_after_read), of(access.unaligned_writes)))
     };
-    let physical = |device: &DeviceSummary| facts.number(device, "queue/physical_block_size").unwrap_or(512.0);
+    let physical =
+        |device: &DeviceSummary| facts.number(device, "queue/physical_block_size").unwrap_or(512.0);
     let fits = |device: &DeviceSummary| {
         shares(device).is_some_and(|(read_first, unaligned)| {
             read_first >= READ_FIRST && !reads_itself(facts, device)
@@ -69,13 +71,14 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let name = &device.device;
     let top = facts.top_process(device, |row| row.usage.directions[Direction::Write].requests > 0);
     let subject = facts::subject_of(name, top);
-    let sum = |direction| facts::stage(device, direction, Interval::Q2c).map_or(0, |stage| stage.sum_ns);
+    let sum =
+        |direction| facts::stage(device, direction, Interval::Q2c).map_or(0, |stage| stage.sum_ns);
     let (reads, writes) = (sum(Direction::Read), sum(Direction::Write));
-    let sentence = format!(
-        "{} writes parts of blocks on {name}: {} of the writes have their block read first",
-        words::who(&subject),
-        words::percent(read_first),
-    );
+    let part = match read_first >= READ_FIRST {
+        true => format!("{} of the writes have their block read first", words::percent(read_first)),
+        false => format!("{} of the writes begin or end within one", words::percent(unaligned)),
+    };
+    let sentence = format!("{} writes parts of blocks on {name}: {part}", words::who(&subject));
     let rmw = if read_first >= READ_FIRST { reads } else { writes };
     Ok(Finding::of_device(facts, rmw, reads + writes, sentence)
         .about(subject)
@@ -113,7 +116,8 @@ fn before_write(facts: &Facts<'_>) -> Verdict {
     let requests: u64 = paths.iter().map(|row| row.usage.requests).sum();
     let time_ns: u64 = paths.iter().map(|row| row.usage.all_time_ns()).sum();
     let reads = |device: &DeviceSummary| facts::of(device, Direction::Read).requests;
-    let Some(device) = facts.busiest(|device| reads(device) >= requests && requests >= WRITES) else {
+    let Some(device) = facts.busiest(|device| reads(device) >= requests && requests >= WRITES)
+    else {
         return Verdict::Clear;
     };
     let name = &device.device;

@@ -44,7 +44,10 @@ fn judge(facts: &Facts<'_>) -> Judged {
     if let Some(neighbour) = neighbour(facts) {
         return Ok(here(facts, &neighbour).into());
     }
-    let is_shared = |it: &&DeviceSummary| it.stalled_ns.is_none() && !facts.is_own_drive(it);
+    // What lies below a device that stands on others is watched, too, and its own page cache answers some.
+    let is_shared = |it: &&DeviceSummary| {
+        it.stalled_ns.is_none() && !facts.is_own_drive(it) && it.below.is_empty()
+    };
     let found = facts.devices().iter().filter(is_shared);
     let mut found = found.filter_map(|device| slower(facts, device).map(|it| (device, it)));
     let Some((device, found)) = found.next() else {

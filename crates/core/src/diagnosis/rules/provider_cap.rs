@@ -1,9 +1,9 @@
 //! Somebody behind the device lets only so many requests or bytes a second through.
 
 use super::*;
-use crate::analysis::{Direction, Interval};
 use crate::analysis::patterns::{Bin, Timeline};
 use crate::analysis::summary::DeviceSummary;
+use crate::analysis::{Direction, Interval};
 use facts::{Seller, shape};
 
 /// Bins are made this long, so that each holds enough requests, nanoseconds.
@@ -152,7 +152,10 @@ pub(super) fn plateau(facts: &Facts<'_>, device: &DeviceSummary) -> Option<Plate
     let is_sold = facts.seller(device) != Seller::Unknown;
     let slow_ns = if is_sold { SLOW_SOLD_NS } else { SLOW_NS };
     let waits = mean_ns(device) >= slow_ns && is_deep(device);
-    if !waits || super::tag_starvation::sets_the_pace(facts, device) || is_flushing(device) {
+    let has_own_pace = super::tag_starvation::sets_the_pace(facts, device)
+        || super::raid_resync::sets_the_pace(device)
+        || is_flushing(device);
+    if !waits || has_own_pace {
         return None;
     }
     let timeline = even_bins(&facts.patterns(&device.device)?.timeline);
@@ -491,7 +494,11 @@ mod tests {
             for turn in 0..2400_u64 {
                 let at = (turn * 4_000_000) as i64;
                 for write in 0..4 {
-                    let write = script.write("sda", 4096).by(7, "etcd").at(at).sector(turn * 64 + write * 8);
+                    let write = script
+                        .write("sda", 4096)
+                        .by(7, "etcd")
+                        .at(at)
+                        .sector(turn * 64 + write * 8);
                     write.direct(0, 0, 2_500_000).add();
                 }
                 let asked = script.request("sda", crate::model::Operation::Flush).at(at);

@@ -10,6 +10,8 @@ const THREADS: &[&str] = &["_resync", "_recover", "_reshape", "_check", "_repair
 const OF_LVM: &str = "mdX";
 /// The share of a disk's time that it takes. Chosen.
 const SHARE: f64 = 0.1;
+/// The share from which on it sets the disk's pace. Chosen: more than all others together.
+const FOREMOST: f64 = 0.5;
 
 rule!(
     "raid-resync",
@@ -44,15 +46,26 @@ fn judge(facts: &Facts<'_>) -> Judged {
     Ok(Finding::of_device(facts, time, whole, sentence)
         .about(facts::subject_of(name, Some(row)))
         .sure(Confidence::Certain)
-        .shown("its share of the disk's time", time as f64 / whole.max(1) as f64 * 100.0, "%", format!("iowhy -d {name}"))
-        .shown("moved by it", row.usage.bytes as f64 / facts.seconds(), "bytes/s", format!("iowhy proc -d {name}"))
+        .shown(
+            "its share of the disk's time",
+            time as f64 / whole.max(1) as f64 * 100.0,
+            "%",
+            format!("iowhy -d {name}"),
+        )
+        .shown(
+            "moved by it",
+            row.usage.bytes as f64 / facts.seconds(),
+            "bytes/s",
+            format!("iowhy proc -d {name}"),
+        )
         .fix(fix(array))
         .check(check(array))
         .into())
 }
 
 fn fix(array: &str) -> String {
-    let end = "let it end if you can (until a rebuild ends, the next failing disk may take the data)";
+    let end =
+        "let it end if you can (until a rebuild ends, the next failing disk may take the data)";
     if array.starts_with("dm-") {
         return format!(
             "{end}; else slow it down: `lvchange --maxrecoveryrate 20M VG/LV` (`lvs -a -o \
@@ -84,9 +97,8 @@ fn array_of<'a>(facts: &Facts<'a>, disk: &str, thread: &str) -> Option<&'a str> 
     let mut arrays = facts.summary().environment.devices.iter();
     let stands_on = |device: &Device| device.below.iter().any(|below| is_part_of(disk, below));
     // The thread of an array that LVM made is called mdX, whatever the volume's name.
-    let is_named = |device: &Device| {
-        device.name == name || name == OF_LVM && device.name.starts_with("dm-")
-    };
+    let is_named =
+        |device: &Device| device.name == name || name == OF_LVM && device.name.starts_with("dm-");
     arrays.find(|device| is_named(device) && stands_on(device)).map(|device| device.name.as_str())
 }
 
@@ -95,6 +107,12 @@ fn resync(device: &DeviceSummary) -> Option<&Row<ProcessRow>> {
         let name = &row.subject.process;
         name.starts_with("md") && THREADS.iter().any(|end| name.ends_with(end))
     })
+}
+
+/// Whether most of a disk's time goes into it: md holds a pace of its own then, as a limit would.
+pub(super) fn sets_the_pace(device: &DeviceSummary) -> bool {
+    let time = resync(device).map_or(0, |row| row.usage.all_time_ns());
+    time as f64 > FOREMOST * facts::device_time_ns(device) as f64
 }
 
 #[cfg(test)]
@@ -107,7 +125,11 @@ mod tests {
     fn fix(thread: &str, array: &str) -> Option<String> {
         let mut script = Script::new(10);
         let below = vec!["sda1".to_owned()];
-        script.environment.devices.push(Device { name: array.to_owned(), below, ..Device::default() });
+        script.environment.devices.push(Device {
+            name: array.to_owned(),
+            below,
+            ..Device::default()
+        });
         for at in 0..400_i64 {
             let read = script.read("sda", 1 << 20).by(7, thread).at(at * 20_000_000);
             read.direct(0, 0, 15_000_000).add();
@@ -126,7 +148,8 @@ mod tests {
             partition_of: whole.map(str::to_owned),
             ..Device::default()
         };
-        let devices = [("md5", &["sda1"][..], None), ("md6", &[], None), ("sda1", &[], Some("sda"))];
+        let devices =
+            [("md5", &["sda1"][..], None), ("md6", &[], None), ("sda1", &[], Some("sda"))];
         let devices = devices.map(|(name, below, whole)| device(name, below, whole));
         script.environment.devices.extend(devices);
         for at in 0..400_i64 {
@@ -151,7 +174,9 @@ mod tests {
     #[test]
     fn only_a_thread_of_an_array_rebuilds_it() {
         assert!(fix("md5_check", "md5").is_some_and(|it| it.contains("/sys/block/md5/md/")));
-        assert!(fix("md_home_resync", "md_home").is_some_and(|it| it.contains("/sys/block/md_home/")));
+        assert!(
+            fix("md_home_resync", "md_home").is_some_and(|it| it.contains("/sys/block/md_home/"))
+        );
         assert_eq!(fix("md5_check", "md0"), None);
         assert_eq!(fix("md;reboot;_check", "md0"), None);
         // LVM's arrays.

@@ -10,8 +10,10 @@ const TICKETS: &[&str] = &[
     "btrfs_reserve_metadata_bytes",
     "__reserve_bytes",
 ];
-/// What ext4 and XFS do when a write finds no space at first.
+/// What ext4 and XFS do when a write finds no space at first. `ext4_nonda_switch` writes everything back
+/// when less is free than twice what is dirty.
 const RETRIES: &[&str] = &[
+    "ext4_nonda_switch",
     "ext4_should_retry_alloc",
     "ext4_mb_discard_preallocations*",
     "xfs_blockgc_free_*",
@@ -32,7 +34,7 @@ rule!(
      ENOSPC.",
     "The same waits with much space free.",
     needs: [Waits],
-    symptoms: ["journal-commit", "inode-lock", "dirty-throttle", "journal-full"],
+    symptoms: ["journal-commit", "inode-lock", "dirty-throttle", "journal-full", "temp-file-churn", "sync-storm"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {

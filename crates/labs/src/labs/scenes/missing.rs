@@ -1,7 +1,6 @@
 //! Causes without a queue of their own: memory, servers, permissions, copies, housekeeping.
 
 use super::*;
-use crate::devices::FileSystem;
 use crate::error::Context;
 use crate::labs::expected::Expected;
 use crate::labs::stage;
@@ -22,8 +21,8 @@ pub const LABS: &[Lab] = &[
     Lab::near("blocking-submit-near", &["blocking-submit"], |it| submitted(it, false)),
     Lab::cause("write-cliff", &["write-cliff"], |it| cliff(it, true)),
     Lab::near("write-cliff-near", &["write-cliff"], |it| cliff(it, false)),
-    Lab::cause("kernel-housekeeping", &["kernel-housekeeping"], |it| initialised(it, true)),
-    Lab::near("kernel-housekeeping-near", &["kernel-housekeeping"], |it| initialised(it, false)),
+    Lab::cause("space-nearly-full", &["space-nearly-full"], |it| rotated(it, true)),
+    Lab::near("space-nearly-full-near", &["space-nearly-full"], |it| rotated(it, false)),
     Lab::cause("btrfs-maintenance", &["btrfs-maintenance"], |it| scrubbed(it, true)),
     Lab::near("btrfs-maintenance-near", &["btrfs-maintenance"], |it| scrubbed(it, false)),
 ];
@@ -264,24 +263,38 @@ fn cliff(stage: &mut Stage, falls: bool) -> Result<()> {
     Ok(())
 }
 
-/// A reader on a new ext4 whose inode tables are still to be written, or are.
-fn initialised(stage: &mut Stage, lazy: bool) -> Result<()> {
-    let (device, hidden) = stage.hidden(1500)?;
-    let options: &[&str] = match lazy {
-        true => &["-E", "lazy_itable_init=1,lazy_journal_init=0", "-N", "4000000"],
-        false => &[],
-    };
-    let disk = FileSystem::with_options(&stage.scratch, device, Kind::Ext4, options)?;
-    let table = fio::prepare(&disk.path().join("table"), 64 * MIB)?;
-    hidden.limit("write_bps", stage.dice.between(6, 10) * MIB)?;
-    hidden.limit("iops", 400)?;
-    let remounted = ["-o", "remount,init_itable=0"];
-    let arguments = remounted.iter().map(AsRef::as_ref).chain([disk.path().as_os_str()]);
-    crate::command::run("mount", arguments)?;
-    let job = Job::new(&table, Engine::Psync, Access::RandomRead, 4096)
-        .direct()
-        .with("size", (64 * MIB).to_string());
-    stage.fio(job)?;
+/// Writes four logs over and over, each removed before it is written anew.
+const ROTATOR: &str = "\
+import os, sys
+block = b'x' * 65536
+while True:
+    for number in range(4):
+        path = f'{sys.argv[1]}/log.{number}'
+        if os.path.exists(path):
+            os.unlink(path)
+        fd = os.open(path, os.O_CREAT | os.O_WRONLY)
+        try:
+            for _ in range(80):
+                os.write(fd, block)
+        except OSError:
+            pass
+        os.close(fd)
+";
+
+/// A program that writes its logs anew, on a file system with hardly more room than they need, or with much.
+fn rotated(stage: &mut Stage, full: bool) -> Result<()> {
+    let (device, hidden) = stage.hidden(400)?;
+    let disk = stage.mounted(device, Kind::Ext4)?;
+    // The kernel's part of the space may be used by this program, too.
+    let free = stage.dice.between(24, 28) * MIB;
+    let space = rustix::fs::statvfs(disk.path()).map_err(std::io::Error::from);
+    let space = space.context(|| format!("ask for the space of {}", disk.path().display()))?;
+    if full {
+        fio::prepare(&disk.path().join("bulk"), space.f_bfree * space.f_frsize - free)?;
+    }
+    hidden.limit("write_bps", stage.dice.between(20, 40) * MIB)?;
+    stage.python(ROTATOR, &[disk.path()])?;
+    stage.expected = Expected::fix(&["space"]).by("python3");
     stage.keep(disk);
     Ok(())
 }

@@ -33,6 +33,7 @@ pub const ALL: &[&[Lab]] = &[
     pairs::LABS,
     controls::LABS,
     guests::behind::LABS,
+    guests::copies::LABS,
     guests::inside::LABS,
     guests::stacks::LABS,
     blind::devices::LABS,

@@ -19,6 +19,8 @@ pub const LABS: &[Lab] = &[
     cause("guest-dm-layer-crypt", &["dm-layer"], |it| mapped(it, Below::Encrypted)),
     cause("guest-dm-layer-delay", &["dm-layer"], |it| mapped(it, Below::Delayed)),
     near("guest-dm-layer-near", &["dm-layer"], |it| mapped(it, Below::Handed)),
+    cause("guest-kernel-housekeeping", &["kernel-housekeeping"], |it| initialised(it, true)),
+    near("guest-kernel-housekeeping-near", &["kernel-housekeeping"], |it| initialised(it, false)),
 ];
 
 /// A program that uses more memory than its cgroup may have; or one that reads and writes the same disk
@@ -254,5 +256,29 @@ fn mapped(stage: &mut Stage, below: Below) -> Result<()> {
         _ => Expected::fix(&["device mapper", "dm", "layer"]).on("dm-0").by("fio"),
     };
     stage.guest = Some(Scene::new(script + SETTLE)?.with(|guest| guest.disk(disk)));
+    Ok(())
+}
+
+/// A reader on a new ext4 whose inode tables are still to be written, or are.
+fn initialised(stage: &mut Stage, lazy: bool) -> Result<()> {
+    let dice = &mut stage.dice;
+    let (name, mib) = (dice.name(), dice.between(6, 10));
+    let options = if lazy { "lazy_itable_init=1" } else { "lazy_itable_init=0" };
+    let load = fio(
+        dice,
+        "--filename=/mnt/table --ioengine=psync --direct=1 --bs=4k --rw=randread --size=32m",
+    );
+    let script = format!(
+        "mkfs.ext4 -q -E {options},lazy_journal_init=0 -N 2400000 /dev/disk/{name}\n\
+         mkdir -p /mnt; mount -o noatime,init_itable=0 /dev/disk/{name} /mnt\n\
+         dd if=/dev/zero of=/mnt/table bs=1M count=32 conv=fsync status=none\n{load}"
+    );
+    stage.expected = Expected::fix(&["lazy", "init_itable"]).on("vda").by("ext4lazyinit");
+    let limits = Limits::bytes(mib * MIB);
+    let disk = Disk::memory(&name, 1500 * MIB);
+    // All inode tables are to be written at once; what is left to be written must still be there.
+    let disk = if lazy { disk.limited(limits) } else { disk };
+    let scene = Scene::new(script + SETTLE)?.with(|guest| guest.disk(disk));
+    stage.guest = Some(scene.then_limit(10, &name, limits));
     Ok(())
 }

@@ -3,6 +3,7 @@
 //! | where | what lives there |
 //! |---|---|
 //! | [`behind`] | what a provider or a sick drive does, behind the guest's disk |
+//! | [`copies`] | volumes that copy or fetch a block when it is used for the first time |
 //! | [`inside`] | what is host-wide, and what needs a device or a cgroup that this machine lacks |
 //! | [`stacks`] | healthy stacks of devices, and disks of kinds that this machine lacks |
 
@@ -13,6 +14,7 @@ use crate::labs::stage::Dice;
 use crate::vm::{Disk, Guest, Limits};
 
 pub mod behind;
+pub mod copies;
 pub mod inside;
 pub mod stacks;
 
