@@ -153,7 +153,7 @@ pub(super) fn plateau(facts: &Facts<'_>, device: &DeviceSummary) -> Option<Plate
     let slow_ns = if is_sold { SLOW_SOLD_NS } else { SLOW_NS };
     let waits = mean_ns(device) >= slow_ns && is_deep(device);
     let has_own_pace = super::tag_starvation::sets_the_pace(facts, device)
-        || super::raid_resync::sets_the_pace(device)
+        || super::raid_resync::sets_the_pace(facts, device)
         || is_flushing(device);
     if !waits || has_own_pace {
         return None;

@@ -109,10 +109,17 @@ fn resync(device: &DeviceSummary) -> Option<&Row<ProcessRow>> {
     })
 }
 
-/// Whether most of a disk's time goes into it: md holds a pace of its own then, as a limit would.
-pub(super) fn sets_the_pace(device: &DeviceSummary) -> bool {
-    let time = resync(device).map_or(0, |row| row.usage.all_time_ns());
-    time as f64 > FOREMOST * facts::device_time_ns(device) as f64
+/// Whether most of the time of a disk, or of another one of its array, goes into it: md holds a pace of its
+/// own then, as a limit would. What is read from one disk is written to the others by another thread.
+pub(super) fn sets_the_pace(facts: &Facts<'_>, disk: &DeviceSummary) -> bool {
+    let arrays = facts.summary().environment.devices.iter();
+    let below = |array: &Device, disk: &str| array.below.iter().any(|it| is_part_of(disk, it));
+    let arrays: Vec<&Device> = arrays.filter(|array| below(array, &disk.device)).collect();
+    facts.devices().iter().any(|other| {
+        let is_sibling = arrays.iter().any(|array| below(array, &other.device));
+        let time = resync(other).map_or(0, |row| row.usage.all_time_ns());
+        is_sibling && time as f64 > FOREMOST * facts::device_time_ns(other) as f64
+    })
 }
 
 #[cfg(test)]
