@@ -4,7 +4,7 @@
 //! What does not belong here: what differs from one request to the next (see [`super::request`]).
 
 use super::files::{Key, key};
-use crate::wire::{self, wire_request};
+use crate::wire::{self, wire_part, wire_request};
 use iowhy_core::model::{Request, RequestPart};
 
 /// Kinds of requests that are remembered; each by its thread, file and operation, so that a newer one
@@ -28,28 +28,32 @@ struct Kind {
 impl Kind {
     /// `None` where the rows depend on more: only reads and writes that ended well, of a single file
     /// that is named without asking for its dirtiers or its device's mounts, are remembered.
-    fn of(request: &wire_request) -> Option<Kind> {
-        let found = request.part.found;
+    ///
+    /// Every field of the record is listed: a new one must be part of the kind, or be read for each request
+    /// by `set_individual` or `locate`.
+    fn of(record: &wire_request) -> Option<Kind> {
+        #[rustfmt::skip]
+        let wire_request {
+            device, operation, tgid, tid, system_call, flags, cgroup, part,
+            // Rows that depend on these are not remembered.
+            parts, parent, stack, status, bytes, complete_ns,
+            // Read for each request.
+            kind: _, id: _, queue_ns: _, get_ns: _, insert_ns: _, issue_ns: _, sector: _, weight: _,
+            cpu: _, requeues: _, bios: _,
+        } = *record;
+        let wire_part { found, inode, offset: _, bytes: _ } = part;
         let direct = found == wire::FOUND_DIRECT || found == wire::FOUND_RAW;
-        let read = request.operation & 0xff == 0 && found == wire::FOUND_PAGE;
-        let odd = request.parent != 0
-            || request.parts != 0
-            || request.stack != 0
-            || request.status != 0
-            || request.bytes == 0
-            || request.complete_ns == 0
-            || request.flags & wire::REQUEST_BEGUN_BEFORE != 0;
-        ((direct || read) && !odd).then_some(Kind {
-            device: request.device,
-            operation: request.operation,
-            tgid: request.tgid,
-            tid: request.tid,
-            system_call: request.system_call,
-            flags: request.flags,
-            found,
-            cgroup: request.cgroup,
-            inode: key(&request.part.inode),
-        })
+        let read = operation & 0xff == 0 && found == wire::FOUND_PAGE;
+        let odd = parent != 0
+            || parts != 0
+            || stack != 0
+            || status != 0
+            || bytes == 0
+            || complete_ns == 0
+            || flags & wire::REQUEST_BEGUN_BEFORE != 0;
+        let inode = key(&inode);
+        let kind = Kind { device, operation, tgid, tid, system_call, flags, found, cgroup, inode };
+        ((direct || read) && !odd).then_some(kind)
     }
 
     fn place(&self) -> usize {
@@ -93,5 +97,83 @@ impl LastSeen {
     /// Forgets all: what they refer to may be known otherwise now.
     pub fn forget(&mut self) {
         self.places.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decode::Decoder;
+    use crate::kernel::Facts;
+    use crate::reader::Reader;
+    use iowhy_core::model::{Environment, Names};
+    use iowhy_core::source::Batch;
+    use zerocopy::{FromZeros, IntoBytes};
+
+    /// Records of which many are alike, and some differ in a single field.
+    fn records(count: u64) -> Vec<wire_request> {
+        let mut state = 7_u64;
+        let mut below = |most: u64| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % most
+        };
+        let mut rarely = |value: u64| if below(12) == 0 { value } else { 0 };
+        let mut record = |index: u64| {
+            let mut one = wire_request::new_zeroed();
+            let queued = 1_000_000 + index * 5000;
+            one.kind = wire::WIRE_REQUEST;
+            one.id = index + 1;
+            one.queue_ns = queued;
+            one.get_ns = queued + 300;
+            one.insert_ns = rarely(queued + 350);
+            one.issue_ns = queued + 400 + rarely(77);
+            one.complete_ns = if rarely(1) == 1 { 0 } else { queued + 90_000 + rarely(5000) };
+            one.sector = index * 8 + rarely(64);
+            one.bytes = 4096 + rarely(8192) as u32;
+            one.operation = rarely(1) as u32;
+            one.device = 7 << 20 | rarely(1) as u32;
+            one.status = -(rarely(5) as i32);
+            (one.tgid, one.tid) = (500, 500 + rarely(1) as u32);
+            one.parent = rarely(index);
+            one.cgroup = 11 + rarely(1);
+            one.system_call = 17 + rarely(1) as i32;
+            one.cpu = rarely(1) as u32;
+            (one.requeues, one.bios) = (rarely(2) as u16, 1 + rarely(3) as u16);
+            one.part.found = if rarely(1) == 1 { wire::FOUND_RAW } else { wire::FOUND_DIRECT };
+            one.part.bytes = one.bytes;
+            one.part.offset = index * 4096;
+            one.part.inode.number = 30 + rarely(1);
+            one.part.inode.device = 7 << 20;
+            one
+        };
+        (0..count).map(&mut record).collect()
+    }
+
+    /// The rows of the records, and how many came from the cache. Without it every row is looked up anew.
+    fn rows(records: &[wire_request], is_cached: bool) -> (Batch, usize) {
+        let environment = Environment::default();
+        let mut decoder = Decoder::new(&Facts::default(), &environment, &Reader::default(), false);
+        let (mut batch, mut names) = (Batch::default(), Names::new());
+        let mut hits = 0;
+        for record in records {
+            if !is_cached {
+                decoder.alike.forget();
+            }
+            hits += usize::from(decoder.alike.get(record).is_some());
+            decoder.record(record.as_bytes(), &mut batch, &mut names);
+        }
+        (batch, hits)
+    }
+
+    #[test]
+    fn cached_rows_equal_those_that_are_looked_up() {
+        let records = records(4000);
+        let ((cached, hits), (looked_up, none)) = (rows(&records, true), rows(&records, false));
+        assert!(hits > 500 && none == 0, "{hits} rows came from the cache");
+        assert_eq!(cached.requests.len(), records.len());
+        assert_eq!(cached.requests, looked_up.requests);
+        assert_eq!(cached.parts, looked_up.parts);
     }
 }

@@ -66,7 +66,7 @@ impl Decoder {
         batch.requests.push(alike.request.clone());
         batch.parts.push(alike.part.clone());
         let (row, part) = (batch.requests.last_mut()?, batch.parts.last_mut()?);
-        self.tell_apart(request, request_id, row);
+        self.set_individual(request, request_id, row);
         locate(request, row, part);
         self.note_request(request, batch, names)
     }
@@ -84,7 +84,7 @@ impl Decoder {
         let around = self.circumstances(request);
         let origin = self.journal_thread(request, origin(request, meaning, &around), names);
         let mut row = self.row(request, meaning, origin, names);
-        self.tell_apart(request, request_id, &mut row);
+        self.set_individual(request, request_id, &mut row);
         let first = batch.parts.len();
         if request.bytes > 0 {
             self.part(request, &request.part, &row, batch, names);
@@ -151,29 +151,14 @@ impl Decoder {
         let sampled =
             if request.stack == 0 { Default::default() } else { self.stacks.take(request.stack) };
         Request {
-            request_id: 0,
             parent_id: (request.parent != 0).then(|| self.ids.of_parent(request.parent)),
             parent_reason: self.no_parent(request).map(|reason| names.intern(reason)),
             status: self.status(request, error),
-            start_ns: 0,
-            q2g_ns: None,
-            g2i_ns: None,
-            i2d_ns: None,
-            g2d_ns: None,
-            d2c_ns: None,
-            q2c_ns: None,
-            requeues: 0,
-            merges: 0,
-            device: self.device_name(request.device, names),
             major: request.device >> 20,
             minor: request.device & 0xf_ffff,
-            sector: 0,
-            bytes: 0,
             operation: operation(request, meaning),
-            rwbs: meaning.rwbs,
             origin,
             error,
-            cpu: 0,
             pid: submitted.then_some(request.tgid),
             tid: submitted.then_some(request.tid),
             process: task.map(|task| task.process),
@@ -183,27 +168,40 @@ impl Decoder {
             stack_id: sampled.kernel,
             user_stack_id: sampled.user,
             stack_weight: request.weight,
+            ..Request::blank(self.device_name(request.device, names), meaning.rwbs)
         }
     }
 
-    /// What differs from one request to the next: its number, place and times.
-    fn tell_apart(&self, request: &wire_request, request_id: u64, row: &mut Request) {
+    /// Sets the columns that differ between requests of one kind ([`super::alike`]): number, position and
+    /// times.
+    ///
+    /// Every column is listed: a new one must be set here, or belong to those that a kind determines.
+    fn set_individual(&self, request: &wire_request, id: u64, row: &mut Request) {
+        #[rustfmt::skip]
+        let Request {
+            request_id, start_ns, q2g_ns, g2i_ns, i2d_ns, g2d_ns, d2c_ns, q2c_ns,
+            requeues, merges, sector, bytes, cpu,
+            // The same for all requests of a kind.
+            parent_id: _, parent_reason: _, status: _, device: _, major: _, minor: _, operation: _,
+            rwbs: _, origin: _, error: _, pid: _, tid: _, process: _, cgroup: _, container: _,
+            syscall: _, stack_id: _, user_stack_id: _, stack_weight: _,
+        } = row;
+        let times = [request.queue_ns, request.issue_ns, request.complete_ns];
+        *request_id = id;
+        // Without any time it has been waiting at least since the watch began.
+        *start_ns = times.into_iter().find(|time| *time != 0).unwrap_or(self.start_ns);
+        *q2g_ns = between(request.queue_ns, request.get_ns);
+        *g2i_ns = between(request.get_ns, request.insert_ns);
+        *i2d_ns = between(request.insert_ns, request.issue_ns);
         let inserted = request.insert_ns != 0;
-        let start = [request.queue_ns, request.issue_ns, request.complete_ns];
-        row.request_id = request_id;
-        // Nobody stamped it: it waits at least since the watch began.
-        row.start_ns = start.into_iter().find(|time| *time != 0).unwrap_or(self.start_ns);
-        row.q2g_ns = between(request.queue_ns, request.get_ns);
-        row.g2i_ns = between(request.get_ns, request.insert_ns);
-        row.i2d_ns = between(request.insert_ns, request.issue_ns);
-        row.g2d_ns = if inserted { None } else { between(request.get_ns, request.issue_ns) };
-        row.d2c_ns = between(request.issue_ns, request.complete_ns);
-        row.q2c_ns = between(request.queue_ns, request.complete_ns);
-        row.requeues = u32::from(request.requeues);
-        row.merges = u32::from(request.bios.saturating_sub(1));
-        row.sector = request.sector;
-        row.bytes = u64::from(request.bytes);
-        row.cpu = request.cpu;
+        *g2d_ns = if inserted { None } else { between(request.get_ns, request.issue_ns) };
+        *d2c_ns = between(request.issue_ns, request.complete_ns);
+        *q2c_ns = between(request.queue_ns, request.complete_ns);
+        *requeues = u32::from(request.requeues);
+        *merges = u32::from(request.bios.saturating_sub(1));
+        *sector = request.sector;
+        *bytes = u64::from(request.bytes);
+        *cpu = request.cpu;
     }
 
     fn status(&self, request: &wire_request, error: Option<i32>) -> Status {
@@ -262,19 +260,12 @@ impl Decoder {
         names: &mut Names,
     ) {
         let mut filled = RequestPart {
-            request_id: row.request_id,
-            file: None,
-            file_reason: None,
-            deleted: false,
-            inode: None,
-            inode_device: None,
             file_offset: known_offset(part),
-            bytes: u64::from(part.bytes),
             owner_pid: row.pid,
             owner: row.process,
             owner_cgroup: row.cgroup,
             owner_share: row.pid.map(|_| 1.0),
-            owner_reason: None,
+            ..RequestPart::blank(row.request_id, u64::from(part.bytes))
         };
         self.name_file(request, part, row, &mut filled, names);
         if row.origin == Origin::Writeback {
@@ -456,10 +447,17 @@ fn known_offset(part: &wire_part) -> Option<u64> {
 
 /// The only part of a request that is like another: what differs is its number, place and length.
 fn locate(request: &wire_request, row: &Request, part: &mut RequestPart) {
+    #[rustfmt::skip]
+    let RequestPart {
+        request_id, file_offset, bytes,
+        // The same for all requests of a kind.
+        file: _, file_reason: _, deleted: _, inode: _, inode_device: _, owner_pid: _, owner: _,
+        owner_cgroup: _, owner_share: _, owner_reason: _,
+    } = part;
     let raw = request.part.found == wire::FOUND_RAW;
-    part.request_id = row.request_id;
-    part.file_offset = if raw { Some(row.sector << 9) } else { known_offset(&request.part) };
-    part.bytes = row.bytes;
+    *request_id = row.request_id;
+    *file_offset = if raw { Some(row.sector << 9) } else { known_offset(&request.part) };
+    *bytes = row.bytes;
 }
 
 /// Rounding and truncation may leave the parts' sum off the request's bytes: the last part gives

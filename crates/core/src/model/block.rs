@@ -35,6 +35,7 @@ macro_rules! words {
 
         impl super::table::Scalar for $name {
             const KIND: super::table::Kind = super::table::Kind::Text;
+            const BLANK: Self = Self::ALL[0];
             #[inline]
             fn to_raw(self) -> i64 {
                 self.name().to_raw()

@@ -2,6 +2,7 @@
 
 use super::block::{Operation, Origin, Status};
 use super::names::Name;
+use super::table::Table;
 use crate::table;
 
 table! {
@@ -80,60 +81,13 @@ impl Request {
 
     /// A complete read of nothing, of which nothing is known but the names that every request has.
     pub fn blank(device: Name, rwbs: Name) -> Request {
-        Request {
-            request_id: 0,
-            parent_id: None,
-            parent_reason: None,
-            status: Status::Complete,
-            start_ns: 0,
-            q2g_ns: None,
-            g2i_ns: None,
-            i2d_ns: None,
-            g2d_ns: None,
-            d2c_ns: None,
-            q2c_ns: None,
-            requeues: 0,
-            merges: 0,
-            device,
-            major: 0,
-            minor: 0,
-            sector: 0,
-            bytes: 0,
-            operation: Operation::Read,
-            rwbs,
-            origin: Origin::Unknown,
-            error: None,
-            cpu: 0,
-            pid: None,
-            tid: None,
-            process: None,
-            cgroup: None,
-            container: None,
-            syscall: None,
-            stack_id: None,
-            user_stack_id: None,
-            stack_weight: 0,
-        }
+        Request { device, rwbs, origin: Origin::Unknown, ..Table::blank() }
     }
 }
 
 impl RequestPart {
     /// `bytes` of a request, of which nothing else is known.
     pub fn blank(request_id: u64, bytes: u64) -> RequestPart {
-        RequestPart {
-            request_id,
-            file: None,
-            file_reason: None,
-            deleted: false,
-            inode: None,
-            inode_device: None,
-            file_offset: None,
-            bytes,
-            owner_pid: None,
-            owner: None,
-            owner_cgroup: None,
-            owner_share: None,
-            owner_reason: None,
-        }
+        RequestPart { request_id, bytes, ..Table::blank() }
     }
 }

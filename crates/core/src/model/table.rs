@@ -235,6 +235,8 @@ pub trait Cell: Sized {
     const KIND: Kind;
     /// Whether a row may lack it.
     const NULLABLE: bool = false;
+    /// The value of a blank row: null, zero, false, the empty text, the first word of an enum.
+    fn blank() -> Self;
     /// Adds `cells` as rows.
     fn put<'a>(cells: impl ExactSizeIterator<Item = &'a Self> + Clone, column: &mut Column)
     where
@@ -247,6 +249,8 @@ pub trait Cell: Sized {
 pub trait Scalar: Copy {
     /// What is stored.
     const KIND: Kind;
+    /// The value of a blank row.
+    const BLANK: Self;
     /// The integer that stands for it.
     fn to_raw(self) -> i64;
     /// What `raw` stands for; `None` where it stands for nothing.
@@ -255,6 +259,10 @@ pub trait Scalar: Copy {
 
 impl<T: Scalar> Cell for T {
     const KIND: Kind = T::KIND;
+    #[inline]
+    fn blank() -> Self {
+        T::BLANK
+    }
     #[inline]
     fn put<'a>(cells: impl ExactSizeIterator<Item = &'a Self> + Clone, column: &mut Column)
     where
@@ -272,6 +280,10 @@ impl<T: Scalar> Cell for Option<T> {
     const KIND: Kind = T::KIND;
     const NULLABLE: bool = true;
     #[inline]
+    fn blank() -> Self {
+        None
+    }
+    #[inline]
     fn put<'a>(cells: impl ExactSizeIterator<Item = &'a Self> + Clone, column: &mut Column)
     where
         Self: 'a,
@@ -286,6 +298,9 @@ impl<T: Scalar> Cell for Option<T> {
 
 impl Cell for Vec<Name> {
     const KIND: Kind = Kind::Texts;
+    fn blank() -> Self {
+        Vec::new()
+    }
     fn put<'a>(cells: impl ExactSizeIterator<Item = &'a Self> + Clone, column: &mut Column) {
         cells.for_each(|names| column.push_list(names.iter().map(|name| name.to_raw())));
     }
@@ -298,6 +313,7 @@ macro_rules! integers {
     ($($type:ty: $from:expr),* $(,)?) => {$(
         impl Scalar for $type {
             const KIND: Kind = Kind::Integer;
+            const BLANK: Self = 0;
             #[inline]
             fn to_raw(self) -> i64 {
                 self as i64
@@ -319,6 +335,7 @@ integers! {
 
 impl Scalar for bool {
     const KIND: Kind = Kind::Flag;
+    const BLANK: Self = false;
     #[inline]
     fn to_raw(self) -> i64 {
         i64::from(self)
@@ -331,6 +348,7 @@ impl Scalar for bool {
 
 impl Scalar for f64 {
     const KIND: Kind = Kind::Float;
+    const BLANK: Self = 0.0;
     #[inline]
     fn to_raw(self) -> i64 {
         self.to_bits() as i64
@@ -343,6 +361,7 @@ impl Scalar for f64 {
 
 impl Scalar for Name {
     const KIND: Kind = Kind::Text;
+    const BLANK: Self = Name::EMPTY;
     #[inline]
     fn to_raw(self) -> i64 {
         self.index() as i64
@@ -361,6 +380,9 @@ pub trait Table: Sized {
     const SENTENCE: &'static str;
     /// Its columns, in order.
     const COLUMNS: &'static [ColumnInfo];
+    /// A row of which nothing is known: every column has [`Cell::blank`]. A row is built from the columns
+    /// that are known and `..Table::blank()`, so a new column changes no other place.
+    fn blank() -> Self;
     /// Adds `rows` to `columns`, which has one entry for each of [`Table::COLUMNS`].
     fn put(rows: &[Self], columns: &mut [Column]);
     /// Reads a row back; `None` where a column that may not be null holds nothing.
@@ -456,6 +478,11 @@ macro_rules! table {
                     sentence: $sentence,
                 } ),+
             ];
+
+            #[inline]
+            fn blank() -> Self {
+                $table { $( $field: <$type as $crate::model::table::Cell>::blank() ),+ }
+            }
 
             fn put(rows: &[Self], columns: &mut [$crate::model::table::Column]) {
                 let mut columns = columns.iter_mut();

@@ -59,12 +59,12 @@ pub fn tests() -> Vec<Trial> {
     ]
 }
 
-fn root() -> PathBuf {
+pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 /// Every file below `crates` whose name ends with `suffix`, with its path from there.
-fn sources(suffix: &str) -> Result<Vec<(String, String)>> {
+pub fn sources(suffix: &str) -> Result<Vec<(String, String)>> {
     let base = root().join("crates");
     let mut folders = vec![base.clone()];
     let mut found = Vec::new();
@@ -102,7 +102,7 @@ fn uses(text: &str, name: &str, wanted: &[&str]) -> Vec<String> {
         .collect()
 }
 
-fn expect_none(what: &str, found: &[String]) {
+pub fn expect_none(what: &str, found: &[String]) {
     assert!(found.is_empty(), "{what}:\n{}", found.join("\n"));
 }
 

@@ -44,6 +44,7 @@ mod stacked;
 mod support;
 mod tables;
 mod totals;
+mod vocabulary;
 mod waits;
 
 fn main() {
@@ -52,6 +53,7 @@ fn main() {
     arguments.test_threads.get_or_insert(2);
     let tests = [
         architecture::tests(),
+        vocabulary::tests(),
         labs::tests(),
         live_labs::tests(),
         kernels::tests(),
