@@ -15,6 +15,34 @@
 //! | [`place`] | what to do where an output cannot be made |
 //! | [`script`] | requests written by hand, for tests and scenarios |
 //!
+//! # Examples
+//!
+//! Read a recording, sum it up and diagnose it:
+//!
+//! ```
+//! use iowhy_core::analysis::summarize;
+//! use iowhy_core::diagnosis::diagnose;
+//! use iowhy_core::recording::Reader;
+//! # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../demo/recording");
+//!
+//! let summary = summarize(&mut Reader::open(path.as_ref())?)?;
+//! let diagnosis = diagnose(&summary);
+//! let first = &diagnosis.findings[0];
+//! println!("{}: {}", first.cause, first.sentence);
+//! assert_eq!(first.cause, "fsync-heavy");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A scripted watch, as the rules' tests use it:
+//!
+//! ```
+//! use iowhy_core::script::Script;
+//!
+//! let mut script = Script::new(10);
+//! script.read("sda", 4096).by(7, "postgres").direct(300, 500, 80_000).add();
+//! assert_eq!(script.summary().watch.requests, 1);
+//! ```
+//!
 //! What does not belong here: reading `/proc` or BPF (crate `iowhy-capture`), drawing anything
 //! (crate `iowhy-views`), parsing arguments (crate `iowhy`).
 #![forbid(unsafe_code)]

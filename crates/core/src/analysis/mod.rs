@@ -2,6 +2,7 @@
 //!
 //! | where | what lives there |
 //! |---|---|
+//! | [`summarize`] | a source read to its end |
 //! | [`Summarizer`] | the pass: each request goes to its device, its owners and its stream |
 //! | [`summary`], `usage` | the result, which every view shows and every rule reads |
 //! | `filtered` | what is shown of a filtered watch, and what it is judged by |
@@ -52,6 +53,7 @@ mod settings;
 mod stacks;
 pub mod stages;
 mod streams;
+mod summarize;
 mod summarizer;
 pub mod summary;
 mod tables;
@@ -65,5 +67,6 @@ pub(crate) use usage::NOT_IN_DATA;
 pub use axes::{ByDirection, ByInterval, Direction, Interval};
 pub use filtered::{Filtered, Summaries};
 pub use latency::Latencies;
+pub use summarize::summarize;
 pub use summarizer::{MAX_DEVICES, Summarizer};
 pub use summary::Summary;

@@ -2,7 +2,7 @@
 
 use super::axes::{Direction, Interval};
 use super::summary::{DeviceSummary, Summary, Table, Usage};
-use super::{MAX_DEVICES, Summarizer};
+use super::{MAX_DEVICES, Summarizer, summarize};
 use crate::model::environment::Device;
 use crate::model::{Name, Names, Operation, Origin, Status, WaitClass};
 use crate::recording::{Reader, Writer};
@@ -492,16 +492,7 @@ fn a_recording_gives_the_same_summary() {
     }
     writer.finish(&mut script.environment, &script.names).unwrap();
     let live = script.summary();
-    let mut reader = Reader::open(&path).unwrap();
-    let (mut names, mut batch) = (Names::new(), Batch::default());
-    let mut summarizer = Summarizer::new(reader.environment());
-    while {
-        batch.clear();
-        let progress = reader.fill(&mut batch, &mut names).unwrap();
-        summarizer.add(&batch, &names);
-        progress == Progress::More
-    } {}
-    let again = summarizer.finish(reader.environment(), &names);
+    let again = summarize(&mut Reader::open(&path).unwrap()).unwrap();
     assert_eq!(again.environment, live.environment);
     assert_eq!(again, live);
 }

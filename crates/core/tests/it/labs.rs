@@ -1,11 +1,9 @@
 //! Recordings of labs, kept as they were: each still leads to its cause. They hold the lab's own
 //! device and processes only.
 
-use iowhy_core::analysis::Summarizer;
+use iowhy_core::analysis::summarize;
 use iowhy_core::diagnosis::{Diagnosis, Severity, diagnose};
-use iowhy_core::model::Names;
 use iowhy_core::recording::Reader;
-use iowhy_core::source::{Batch, Progress, Source};
 use std::path::PathBuf;
 
 fn folder() -> PathBuf {
@@ -13,18 +11,7 @@ fn folder() -> PathBuf {
 }
 
 fn diagnosis_of(path: PathBuf) -> Diagnosis {
-    let mut source = Reader::open(&path).unwrap();
-    let mut summarizer = Summarizer::new(source.environment());
-    let (mut batch, mut names) = (Batch::default(), Names::new());
-    loop {
-        batch.clear();
-        let progress = source.fill(&mut batch, &mut names).unwrap();
-        summarizer.add(&batch, &names);
-        if progress == Progress::Done {
-            break;
-        }
-    }
-    diagnose(&summarizer.finish(source.environment(), &names))
+    diagnose(&summarize(&mut Reader::open(&path).unwrap()).unwrap())
 }
 
 /// A folder's name is the cause that its recording must lead to first; what begins with `control`
