@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: help demo test test-static test-kernels kernels-page lint bench-capture bench-blktrace bench-locate bench-calls bench-views bench-peers bench-waits lab-matrix deps
+.PHONY: help demo test test-static test-kernels kernels-page lint book deny bench-capture bench-blktrace bench-locate bench-calls bench-views bench-peers bench-waits lab-matrix deps
 
 # The compiler for BPF. Debian 12 has it; crates/capture asks for it by this variable.
 export CLANG ?= clang-16
@@ -37,6 +37,12 @@ kernels-page: ## Ask each kernel in a guest what it gives; writes docs/kernels.m
 lint: ## Check formatting and lints
 	@scripts/install-deps build
 	@scripts/lint
+
+book: ## Build docs/ as a book
+	@scripts/book
+
+deny: ## Check licences and sources of dependencies
+	@scripts/deny
 
 bench-capture: ## Measure what watching costs, beside perf and bpftrace; writes docs/performance.md
 	@scripts/install-deps build bench
