@@ -245,6 +245,9 @@ impl Only {
 /// How to show a summary.
 #[derive(Args, Debug, Clone, Default)]
 pub struct Show {
+    /// Show every section, not only the first page
+    #[arg(long, short = 'v')]
+    pub full: bool,
     /// Print everything as JSON, with units, for programs
     #[arg(long)]
     pub json: bool,

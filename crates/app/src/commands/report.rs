@@ -34,10 +34,10 @@ pub fn read(paths: &[PathBuf], only: &Only) -> Result<Summaries, Failure> {
 /// Prints a summary as the user asked for it; `source` is of what, on a command line.
 pub fn show(summaries: &Summaries, source: Option<&str>, show: &Show) -> Result<(), Failure> {
     let (summary, diagnosis) = (&summaries.shown, diagnose(summaries.judged()));
-    let text = if show.json {
-        iowhy_views::json::render(summary, &diagnosis)
-    } else {
-        iowhy_views::text::render(summary, &diagnosis, source, &output::style())
+    let text = match (show.json, show.full) {
+        (true, _) => iowhy_views::json::render(summary, &diagnosis),
+        (_, true) => iowhy_views::text::render(summary, &diagnosis, source, &output::style()),
+        _ => iowhy_views::text::page(summary, &diagnosis, source, &output::style()),
     };
     output::print(&text)
 }

@@ -40,5 +40,5 @@ fn show(time: Duration) -> Result<(), Failure> {
     );
     let summary = Summarizer::new(&environment).finish(&environment, &Names::new());
     let diagnosis = Diagnosis::default();
-    output::print(&iowhy_views::text::render(&summary, &diagnosis, None, &output::style()))
+    output::print(&iowhy_views::text::page(&summary, &diagnosis, None, &output::style()))
 }

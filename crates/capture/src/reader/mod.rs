@@ -21,6 +21,7 @@
 
 mod allowance;
 mod aside;
+mod code;
 mod perf_map;
 mod question;
 mod serve;

@@ -1,9 +1,10 @@
 //! The reader's own side: a process that answers until nobody asks any more.
 
 use super::allowance::Allowance;
+use super::code::Code;
 use super::perf_map::PerfMaps;
 use super::question::{Function, Question, WORDS, What};
-use super::sleeping_stack::SleepingStacks;
+use super::sleeping_stack;
 use crate::host::devices::TUNED;
 use crate::host::held::Look;
 use crate::host::read_settings;
@@ -35,7 +36,7 @@ struct Tools {
     symbolizer: Symbolizer,
     allowance: Allowance,
     perf_maps: PerfMaps,
-    stacks: SleepingStacks,
+    code: Code,
     look: Option<Look>,
 }
 
@@ -45,7 +46,7 @@ impl Tools {
         match &question.what {
             What::Functions(addresses) => serde_json::to_value(self.functions(process, addresses)),
             What::Stack { stack_pointer } => {
-                serde_json::to_value(self.stacks.frames(process, *stack_pointer))
+                serde_json::to_value(sleeping_stack::frames(process, *stack_pointer, &mut self.code))
             }
             What::Words { address } => serde_json::to_value(words_at(process, *address)),
             What::Arguments => serde_json::to_value(arguments_of(process)),
@@ -62,16 +63,21 @@ impl Tools {
 
     /// The functions at `addresses`, as far as they may be read; `None` where the process has ended.
     fn functions(&mut self, process: u32, addresses: &[Addr]) -> Option<Vec<Function>> {
+        // What lies behind the first address without code was never called.
+        let is_code = self.code.holds(process, addresses);
+        let walked = is_code.iter().take_while(|is_code| **is_code).count();
+        let (walked, wild) = addresses.split_at(walked);
         let covered: Vec<bool> =
-            addresses.iter().map(|it| self.allowance.covers(process, *it)).collect();
-        let readable = addresses.iter().zip(&covered).filter(|(_, covered)| **covered);
+            walked.iter().map(|it| self.allowance.covers(process, *it)).collect();
+        let readable = walked.iter().zip(&covered).filter(|(_, covered)| **covered);
         let readable: Vec<Addr> = readable.map(|(address, _)| *address).collect();
         let mut named = self.named(process, &readable)?.into_iter();
         let name = |covered: &bool| match covered {
             true => named.next().unwrap_or(Function::Nameless),
             false => Function::Unread,
         };
-        Some(covered.iter().map(name).collect())
+        let functions = covered.iter().map(name);
+        Some(functions.chain(wild.iter().map(|_| Function::Wild)).collect())
     }
 
     fn named(&mut self, process: u32, addresses: &[Addr]) -> Option<Vec<Function>> {

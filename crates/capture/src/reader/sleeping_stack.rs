@@ -8,9 +8,8 @@
 //!
 //! What does not belong here: names (see [`crate::decode`]).
 
-use rustc_hash::FxHashMap;
-use std::fs::{self, File};
-use std::ops::Range;
+use super::code::{Code, is_in};
+use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 /// Bytes of a stack that are looked at.
@@ -21,34 +20,14 @@ const FIRST_WORDS: usize = 256;
 const LEAST_FRAMES: usize = 4;
 /// More are not needed to tell what a thread waits for.
 const MOST_FRAMES: usize = 64;
-/// Processes whose mappings are kept meanwhile.
-const MOST_PROCESSES: usize = 256;
 
-/// Reads stacks of threads that sleep.
-#[derive(Debug, Default)]
-pub struct SleepingStacks {
-    code: FxHashMap<u32, Vec<Range<u64>>>,
-}
-
-impl SleepingStacks {
-    /// Return addresses above `stack_pointer`, the innermost first; none where there is no such row.
-    pub fn frames(&mut self, process: u32, stack_pointer: u64) -> Vec<u64> {
-        let Some(words) = words_from(process, stack_pointer) else { return Vec::new() };
-        if self.code.len() >= MOST_PROCESSES {
-            self.code.clear();
-        }
-        let code = self.code.entry(process).or_insert_with(|| code_of(process));
-        let is_code = |address: u64| {
-            let after = code.partition_point(|range| range.start <= address);
-            after
-                .checked_sub(1)
-                .and_then(|at| code.get(at))
-                .is_some_and(|range| range.contains(&address))
-        };
-        let starts = 0..FIRST_WORDS.min(words.len());
-        let mut rows = starts.map(|start| row(&words, stack_pointer, start, is_code));
-        rows.find(|row| row.len() >= LEAST_FRAMES).unwrap_or_default()
-    }
+/// Return addresses above `stack_pointer`, the innermost first; none where there is no such row.
+pub fn frames(process: u32, stack_pointer: u64, code: &mut Code) -> Vec<u64> {
+    let Some(words) = words_from(process, stack_pointer) else { return Vec::new() };
+    let code = code.ranges(process);
+    let starts = 0..FIRST_WORDS.min(words.len());
+    let mut rows = starts.map(|start| row(&words, stack_pointer, start, |it| is_in(code, it)));
+    rows.find(|row| row.len() >= LEAST_FRAMES).unwrap_or_default()
 }
 
 /// The return addresses of records that follow from the one at `start`.
@@ -80,19 +59,6 @@ fn words_from(process: u32, address: u64) -> Option<Vec<u64>> {
     Some(words.iter().map(|word| u64::from_ne_bytes(*word)).collect())
 }
 
-/// The ranges of a process's memory that hold code, in order.
-fn code_of(process: u32) -> Vec<Range<u64>> {
-    let text = fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
-    let range = |line: &str| {
-        let (range, rest) = line.split_once(' ')?;
-        let (start, end) = range.split_once('-')?;
-        let number = |text: &str| u64::from_str_radix(text, 16).ok();
-        rest.get(2..3).filter(|letter| *letter == "x")?;
-        Some(number(start)?..number(end)?)
-    };
-    text.lines().filter_map(range).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -113,7 +79,6 @@ mod tests {
 
     #[test]
     fn a_process_that_is_gone_has_no_stack() {
-        assert!(SleepingStacks::default().frames(u32::MAX, 0x1000).is_empty());
-        assert!(!code_of(std::process::id()).is_empty());
+        assert!(frames(u32::MAX, 0x1000, &mut Code::default()).is_empty());
     }
 }

@@ -62,7 +62,13 @@ impl Stacks {
         if self.by_id.len() >= IDS {
             return;
         }
-        let frames = Frames { frames: telling(stack, names), complete: stack.complete };
+        let frames = telling(stack, names);
+        let cycle = if stack.user { cycle(&frames) } else { None };
+        let (frames, complete) = match cycle {
+            Some(end) => (frames[..end].into(), false),
+            None => (frames, stack.complete),
+        };
+        let frames = Frames { frames, complete };
         if let Some(known) = self.by_frames.get(&frames) {
             self.by_id.insert((stack.stack_id, stack.user), *known);
         } else if self.kept + frames.frames.len() <= FRAMES {
@@ -85,6 +91,20 @@ impl Stacks {
     }
 }
 
+/// Turns of the same frames after which they are a cycle: a stack that was walked without frame pointers, or a
+/// recursion. Chosen.
+const TURNS: usize = 3;
+
+/// Where the first turn of a cycle ends that goes on to the end of the stack.
+fn cycle(frames: &[Name]) -> Option<usize> {
+    (1..=frames.len() / TURNS).find_map(|period| {
+        let same = frames.iter().rev().zip(frames.iter().rev().skip(period));
+        let repeated = same.take_while(|(later, earlier)| later == earlier).count();
+        // The walk may have been cut within a turn.
+        (repeated >= (TURNS - 1) * period).then(|| frames.len() - repeated)
+    })
+}
+
 /// The functions of a stack that tell something; all of them where none does.
 pub(super) fn telling(stack: &Stack, names: &Names) -> Box<[Name]> {
     let is_plumbing = |name: &Name| {
@@ -94,4 +114,24 @@ pub(super) fn telling(stack: &Stack, names: &Names) -> Box<[Name]> {
     let telling: Vec<Name> =
         stack.frames.iter().copied().filter(|name| !is_plumbing(name)).collect();
     if telling.is_empty() { stack.frames.as_slice().into() } else { telling.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cycle_ends_a_stack_after_its_first_turn() {
+        let mut names = Names::new();
+        let mut end = |text: &str| {
+            let frames: Vec<Name> = text.chars().map(|it| names.intern(&it.to_string())).collect();
+            cycle(&frames)
+        };
+        assert_eq!(end("abcdbcdbcdbc"), Some(4));
+        assert_eq!(end("aabababab"), Some(3));
+        assert_eq!(end("xaaa"), Some(2), "a recursion");
+        assert_eq!(end("abcabd"), None);
+        assert_eq!(end("abcbc"), None, "two turns prove nothing");
+        assert_eq!(end(""), None);
+    }
 }

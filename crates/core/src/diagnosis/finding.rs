@@ -256,7 +256,8 @@ impl Finding {
         self
     }
 
-    /// A figure that speaks for it, and the command that shows it.
+    /// A figure that speaks for it, and the command that shows it. `iowhy` without a view means all of its
+    /// sections: the first page shows what there is room for.
     #[must_use]
     pub fn shown(
         mut self,
@@ -265,7 +266,11 @@ impl Finding {
         unit: &'static str,
         command: impl Into<String>,
     ) -> Finding {
-        let (what, command) = (what.into(), command.into());
+        let (what, mut command) = (what.into(), command.into());
+        let rest = command.strip_prefix("iowhy");
+        if rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(" -")) {
+            command.push_str(" --full");
+        }
         // The sum of nothing is -0.
         let figure = figure + 0.0;
         self.evidence.push(Evidence { what, figure, unit, command });

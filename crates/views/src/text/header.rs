@@ -149,6 +149,29 @@ pub(super) fn notes(summary: &Summary, screen: &mut Screen) {
     }
 }
 
+/// A note of several lines, as it stands on a screen.
+pub(super) struct Note {
+    /// Whether it must be seen before any figure.
+    pub is_pressing: bool,
+    pub lines: Vec<String>,
+}
+
+/// The notes in what [`notes`] has drawn: each begins with `!` or `-`, further lines of it are indented.
+pub(super) fn paragraphs(text: &str) -> Vec<Note> {
+    let mut found: Vec<Note> = Vec::new();
+    for line in text.lines() {
+        // Before the mark may stand a colour.
+        let mark =
+            line.trim_start_matches(|char: char| char == '\x1b' || "[0123456789;m".contains(char));
+        match found.last_mut() {
+            Some(note) if !mark.starts_with(['!', '-']) => note.lines.push(line.to_owned()),
+            _ => found
+                .push(Note { is_pressing: mark.starts_with('!'), lines: vec![line.to_owned()] }),
+        }
+    }
+    found
+}
+
 /// What the filter keeps, where there is one.
 pub(super) fn kept(summary: &Summary, screen: &mut Screen) {
     let filter = escape(&summary.environment.filter, screen.style).into_owned();

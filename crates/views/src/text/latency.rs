@@ -1,24 +1,37 @@
 //! The latency histogram: one line for each device and direction, one column for each bin.
 
 use super::Screen;
-use super::stages::{Group, groups};
+use super::stages::{Group, groups, of_one};
 use crate::escape::{fit, width};
 use crate::style::{Paint, Style};
-use iowhy_core::analysis::summary::Bucket;
+use iowhy_core::analysis::summary::{Bucket, DeviceSummary};
 use iowhy_core::analysis::{Interval, Summary, bins};
 
 const BLOCKS: [&str; 8] = ["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
 const LETTERS: [&str; 8] = [".", ":", "-", "=", "+", "*", "#", "@"];
 
 pub(super) fn section(summary: &Summary, screen: &mut Screen) {
+    let (groups, _) = groups(summary, screen.style);
+    draw(&groups, screen);
+    screen
+        .explain(("LATENCY", "requests by Q2C unless marked; the height of a bar is logarithmic"));
+}
+
+/// The histograms of a device, at most so many: those with the most time.
+pub(super) fn of_device(device: &DeviceSummary, most: usize, screen: &mut Screen) {
+    let mut groups = of_one(device, screen.style);
+    groups.truncate(most);
+    draw(&groups, screen);
+}
+
+fn draw(groups: &[Group], screen: &mut Screen) {
     let style = *screen.style;
-    let (groups, _) = groups(summary, &style);
     let names: Vec<String> = groups.iter().map(name).collect();
     let Some(widest) = names.iter().map(|name| width(name)).max() else { return };
     let heading = "LATENCY";
     let label = widest.max(width(heading)).min(style.columns() / 3);
     let room = style.columns() - label - 2;
-    let Some(scale) = Scale::of(&groups, room) else { return };
+    let Some(scale) = Scale::of(groups, room) else { return };
     screen.gap();
     let axis = format!("{heading:label$}  {}", scale.axis(&style));
     screen.line(&style.paint(axis.trim_end(), Paint::Heading));
@@ -27,8 +40,6 @@ pub(super) fn section(summary: &Summary, screen: &mut Screen) {
         let pad = " ".repeat(label - width(&name));
         screen.line(&format!("{name}{pad}  {}", scale.bars(group.histogram().0, &style)));
     }
-    screen
-        .explain(("LATENCY", "requests by Q2C unless marked; the height of a bar is logarithmic"));
 }
 
 fn name(group: &Group) -> String {

@@ -1,5 +1,5 @@
-//! The first screen: what was watched, why it waits, where threads waited and for whom,
-//! devices, stages, latencies and who and what the time went to.
+//! The first screen ([`page()`]), and all sections of it ([`render`]): what was watched, why it waits, where
+//! threads waited and for whom, devices, stages, latencies and who and what the time went to.
 //!
 //! Every section is a function from the summary to lines; what a section shows is a
 //! [`Definition`] of columns.
@@ -8,9 +8,11 @@ pub(crate) mod activity;
 pub mod blame;
 mod chains;
 mod devices;
+mod frames;
 pub(crate) mod header;
 mod latency;
 mod over_time;
+mod page;
 mod paths;
 mod stages;
 mod usage;
@@ -30,6 +32,7 @@ pub use activity::{ACTIVITY, FILETOP};
 pub use blame::{BLAME, BlameRow, CULPRITS};
 pub use chains::{CHAINS, chains};
 pub use devices::DEVICES;
+pub use page::{LINES, page};
 pub use paths::CODE_PATHS;
 pub(crate) use paths::section as code_paths;
 pub(crate) use stages::stage_place;
@@ -38,8 +41,8 @@ pub use usage::{CONTAINERS, FILES, ORIGINS, PROCESSES, UsageRow};
 pub use waits::WAITS;
 pub(crate) use why::{figure, readable, share, weight};
 
-/// The first screen, in lines that end with a newline. `source` is what it shows as a command line
-/// names it; nothing of a live watch.
+/// Every section, in lines that end with a newline. `source` is what it shows as a command line names it;
+/// nothing of a live watch.
 pub fn render(
     summary: &Summary,
     diagnosis: &Diagnosis,

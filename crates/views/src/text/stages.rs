@@ -1,15 +1,18 @@
 //! Where a request's time goes on its way through the block layer.
 
 use super::Screen;
-use crate::escape::escape;
+use crate::escape::{cut, escape};
 use crate::human;
 use crate::style::{Paint, Style};
 use crate::table::{Align, Column, Definition, Room, number};
-use iowhy_core::analysis::summary::{Bucket, DirectionSummary, Stage};
-use iowhy_core::analysis::{Interval, Summary};
+use iowhy_core::analysis::summary::{Bucket, DeviceSummary, DirectionSummary, Stage};
+use iowhy_core::analysis::{Direction, Interval, Summary};
 
 /// A stage with a smaller share of the time than this has no row.
 const LEAST_SHARE: f64 = 0.01;
+
+/// A stage with a smaller share is not in the line of the first screen. Chosen.
+const WORTH_A_WORD: f64 = 0.05;
 
 /// A row of [`STAGES`].
 #[derive(Clone, PartialEq, Debug)]
@@ -120,20 +123,53 @@ impl Group<'_> {
 
 /// The groups with the most time, and how many others there are.
 pub(super) fn groups<'a>(summary: &'a Summary, style: &Style) -> (Vec<Group<'a>>, usize) {
-    let mut groups = Vec::new();
-    for device in &summary.devices {
-        for (direction, figures) in device.directions.iter() {
-            let name = format!("{} {}", escape(&device.device, style), direction.word());
-            let group = Group { name, figures };
-            if group.time_ns() > 0 {
-                groups.push(group);
-            }
-        }
-    }
+    let mut groups: Vec<Group> =
+        summary.devices.iter().flat_map(|device| of_one(device, style)).collect();
     groups.sort_by_key(|group| std::cmp::Reverse(group.time_ns()));
     let others = groups.len().saturating_sub(style.rows + 1);
     groups.truncate(style.rows + 1);
     (groups, others)
+}
+
+/// The groups of a device, the one with the most time first.
+pub(super) fn of_one<'a>(device: &'a DeviceSummary, style: &Style) -> Vec<Group<'a>> {
+    let name = escape(&device.device, style);
+    let group = |(direction, figures): (Direction, &'a DirectionSummary)| Group {
+        name: format!("{name} {}", direction.word()),
+        figures,
+    };
+    let mut groups: Vec<Group> = device.directions.iter().map(group).collect();
+    groups.retain(|group| group.time_ns() > 0);
+    groups.sort_by_key(|group| std::cmp::Reverse(group.time_ns()));
+    groups
+}
+
+/// The stages of a device's requests in one line: of the direction with the most time.
+pub(super) fn line(device: &DeviceSummary, screen: &mut Screen) {
+    let style = *screen.style;
+    let groups = of_one(device, &style);
+    let Some(group) = groups.first() else { return };
+    let intervals = &group.figures.intervals;
+    let Some((whole, stage)) =
+        [Interval::Q2c, Interval::D2c].into_iter().find_map(|at| Some((at, intervals[at]?)))
+    else {
+        return;
+    };
+    let time = |nanoseconds: u64| human::time(nanoseconds as f64, &style);
+    let mut text = format!(
+        "{}: {} p50 {}, p99 {}, max {}",
+        group.name,
+        whole.word().to_uppercase(),
+        time(stage.p50_ns),
+        time(stage.p99_ns),
+        time(stage.max_ns),
+    );
+    let parts = [Interval::Q2g, Interval::G2i, Interval::I2d, Interval::G2d, Interval::D2c];
+    let shares = parts.into_iter().filter_map(|at| Some((at, intervals[at]?.q2c_share?)));
+    for (at, share) in shares.filter(|(_, share)| *share >= WORTH_A_WORD) {
+        text.push_str(&format!("; {} {} %", at.word().to_uppercase(), human::percent(share)));
+    }
+    screen.prose(&cut(&text, style.columns() - 2, &style), 2, Paint::Plain);
 }
 
 pub(super) fn section(summary: &Summary, screen: &mut Screen) {

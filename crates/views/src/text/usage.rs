@@ -245,7 +245,7 @@ fn mix(usage: &Usage) -> String {
     texts.collect::<Vec<_>>().join(" ")
 }
 
-fn program_name(row: &ProgramRow, style: &Style) -> String {
+pub(super) fn program_name(row: &ProgramRow, style: &Style) -> String {
     let which = match row.pid {
         Some(pid) => pid.to_string(),
         None => format!("{}{}", style.either("×", "x"), human::count(row.processes)),
@@ -267,7 +267,7 @@ fn with_container(name: &str, which: &str, container: Option<&str>, style: &Styl
     }
 }
 
-fn file_name(row: &FileRow, style: &Style) -> String {
+pub(super) fn file_name(row: &FileRow, style: &Style) -> String {
     let path = escape(&row.file, style);
     if row.deleted { format!("{path} (deleted)") } else { path.into_owned() }
 }

@@ -6,7 +6,7 @@ use crate::human::{self, plural};
 use crate::style::{Paint, Style};
 use crate::table::{Align, Column, Definition, Room, number};
 use iowhy_core::analysis::Summary;
-use iowhy_core::analysis::summary::{ClassRow, Waiter};
+use iowhy_core::analysis::summary::{ClassRow, Ledger, Waiter};
 use iowhy_core::analysis::waits::groups::BlockedGroup;
 use iowhy_core::model::WaitClass;
 
@@ -144,10 +144,14 @@ fn most(waiters: &[Waiter], style: &Style) -> String {
     waiters.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
+/// The classes that have a row.
+pub(super) fn worth(ledger: &Ledger) -> impl Iterator<Item = &ClassRow> {
+    ledger.classes.iter().filter(|row| row.time_share >= LEAST_SHARE)
+}
+
 pub(super) fn section(summary: &Summary, screen: &mut Screen) {
     let Some(ledger) = &summary.ledger else { return };
-    let rows: Vec<ClassRow> =
-        ledger.classes.iter().filter(|row| row.time_share >= LEAST_SHARE).cloned().collect();
+    let rows: Vec<ClassRow> = worth(ledger).cloned().collect();
     if rows.is_empty() {
         return;
     }

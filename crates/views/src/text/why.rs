@@ -3,7 +3,7 @@
 //! What does not belong here: finding them (`iowhy_core::diagnosis`).
 
 use super::Screen;
-use crate::escape::escape;
+use crate::escape::{cut, escape};
 use crate::fold::prose;
 use crate::human::{self, plural};
 use crate::style::{Paint, Style};
@@ -18,6 +18,121 @@ const SHOWN: usize = 3;
 const EVIDENCE: usize = 3;
 /// Columns before the text of a finding.
 const INDENT: usize = 4;
+
+/// How many lines of each the first screen shows.
+pub(super) struct Limits {
+    pub sentence: usize,
+    /// The bottleneck that the first finding explains.
+    pub waits: usize,
+    pub evidence: usize,
+    pub fix: usize,
+    pub check: usize,
+    /// Further findings, a line each.
+    pub others: usize,
+}
+
+/// The first finding as a whole, as far as `limits` allow, and a line for each other one.
+pub(super) fn brief(
+    diagnosis: &Diagnosis,
+    summary: &Summary,
+    limits: &Limits,
+    screen: &mut Screen,
+) {
+    if diagnosis.findings.is_empty() && diagnosis.clear == 0 && diagnosis.unjudged.is_none() {
+        return;
+    }
+    screen.gap();
+    let heading = screen.style.paint("WHY", Paint::Heading);
+    screen.line(&heading);
+    if let Some(judged) = judged(diagnosis, summary) {
+        screen.prose(&readable(&judged, screen.style), 2, Paint::Faint);
+    }
+    let mut worth = diagnosis.findings.iter().filter(|it| it.severity > Severity::Info);
+    match worth.next() {
+        Some(first) => whole(first, limits, screen),
+        None => {
+            let text = readable(&none(diagnosis), screen.style);
+            capped("", &text, 2, limits.sentence, Paint::Plain, screen);
+        }
+    }
+    let is_first_shown = diagnosis.findings.iter().any(|it| it.severity > Severity::Info);
+    let shown = match is_first_shown {
+        true => 1 + worth.count().min(limits.others),
+        // Of what is worth no warning the foremost may still help.
+        false => diagnosis.findings.len().min(1),
+    };
+    for (index, finding) in diagnosis.findings.iter().enumerate().take(shown) {
+        if index == 0 && is_first_shown {
+            continue;
+        }
+        let style = *screen.style;
+        let text = capitalised(&readable(&finding.sentence, &style));
+        let line = cut(&text, style.columns() - INDENT, &style);
+        numbered(index + 1, &[line], finding.severity, screen);
+    }
+    if let Some(sentence) = diagnosis.red_herrings.first() {
+        let text = format!("not the cause: {}", readable(sentence, screen.style));
+        capped("", &text, 2, 1, Paint::Faint, screen);
+    }
+    rest(diagnosis, shown, screen);
+}
+
+/// The first finding.
+fn whole(finding: &Finding, limits: &Limits, screen: &mut Screen) {
+    let style = *screen.style;
+    let text = capitalised(&readable(&finding.sentence, &style));
+    let lines = at_most(&text, style.columns() - INDENT, limits.sentence, &style);
+    numbered(1, &lines, finding.severity, screen);
+    screen.prose(&weight(finding), INDENT, Paint::Faint);
+    if let Some(waits) = &finding.waits {
+        let text = capitalised(&readable(waits, &style));
+        capped("", &text, INDENT, limits.waits, Paint::Plain, screen);
+    }
+    let evidence: Vec<String> =
+        finding.evidence.iter().take(EVIDENCE).map(|it| row(it, &style)).collect();
+    let text = readable(&evidence.join("; "), &style);
+    capped("", &text, INDENT, limits.evidence, Paint::Plain, screen);
+    capped("fix    ", &readable(&finding.fix, &style), INDENT, limits.fix, Paint::Plain, screen);
+    let check = readable(&finding.check, &style);
+    capped("check  ", &check, INDENT, limits.check, Paint::Faint, screen);
+}
+
+/// Text in at most `most` lines, behind a label.
+fn capped(label: &str, text: &str, indent: usize, most: usize, paint: Paint, screen: &mut Screen) {
+    if text.is_empty() || most == 0 {
+        return;
+    }
+    let columns = screen.style.columns() - indent - 2;
+    let lines = at_most(&format!("{label}{text}"), columns, most, screen.style);
+    screen.prose(&lines.join(" "), indent, paint);
+}
+
+/// Text in at most `most` lines. Of a longer one the last clauses are left out: a sentence, or what stands
+/// behind a semicolon, stays whole, and so does a command.
+fn at_most(text: &str, columns: usize, most: usize, style: &Style) -> Vec<String> {
+    let lines = prose(text, columns);
+    if lines.len() <= most {
+        return lines;
+    }
+    let mark = style.either(" …", " ...");
+    let ends = text.match_indices(['.', ';']).map(|(at, _)| at);
+    let is_end = |at: &usize| {
+        let (before, after) = text.split_at(*at);
+        after[1..].starts_with(' ') && before.matches('`').count() % 2 == 0
+    };
+    let clauses: Vec<usize> = ends.filter(is_end).collect();
+    let shorter =
+        clauses.iter().rev().map(|end| prose(&format!("{}{mark}", &text[..*end]), columns));
+    let mut fitting = shorter.filter(|lines| lines.len() <= most);
+    // Without a clause that fits, lines are cut.
+    fitting.next().unwrap_or_else(|| {
+        let mut lines: Vec<String> = lines.into_iter().take(most).collect();
+        if let Some(last) = lines.last_mut() {
+            *last = format!("{}{mark}", cut(last, columns.saturating_sub(mark.len()), style));
+        }
+        lines
+    })
+}
 
 pub(super) fn section(diagnosis: &Diagnosis, summary: &Summary, screen: &mut Screen) {
     if diagnosis.findings.is_empty() && diagnosis.clear == 0 && diagnosis.unjudged.is_none() {
@@ -69,18 +184,8 @@ fn judged(diagnosis: &Diagnosis, summary: &Summary) -> Option<String> {
 
 fn one(number: usize, finding: &Finding, screen: &mut Screen) {
     let style = *screen.style;
-    let paint = match finding.severity {
-        Severity::Info => Paint::Plain,
-        Severity::Warning => Paint::Heading,
-        Severity::Critical => Paint::Alert,
-    };
-    let lead = format!("{number:>2}  ");
     let text = capitalised(&readable(&finding.sentence, &style));
-    for (index, line) in prose(&text, style.columns() - INDENT).iter().enumerate() {
-        let before = if index == 0 { lead.clone() } else { " ".repeat(INDENT) };
-        let painted = style.paint(line, paint);
-        screen.line(&format!("{before}{painted}"));
-    }
+    numbered(number, &prose(&text, style.columns() - INDENT), finding.severity, screen);
     screen.prose(&weight(finding), INDENT, Paint::Faint);
     if let Some(waits) = &finding.waits {
         screen.prose(&capitalised(&readable(waits, &style)), INDENT, Paint::Plain);
@@ -90,6 +195,22 @@ fn one(number: usize, finding: &Finding, screen: &mut Screen) {
     }
     screen.prose(&format!("fix    {}", readable(&finding.fix, &style)), INDENT, Paint::Plain);
     screen.prose(&format!("check  {}", readable(&finding.check, &style)), INDENT, Paint::Faint);
+}
+
+/// The lines of a finding's sentence behind its number, in the colour of its severity.
+fn numbered(number: usize, lines: &[String], severity: Severity, screen: &mut Screen) {
+    let style = *screen.style;
+    let paint = match severity {
+        Severity::Info => Paint::Plain,
+        Severity::Warning => Paint::Heading,
+        Severity::Critical => Paint::Alert,
+    };
+    let lead = format!("{number:>2}  ");
+    for (index, line) in lines.iter().enumerate() {
+        let before = if index == 0 { lead.clone() } else { " ".repeat(INDENT) };
+        let painted = style.paint(line, paint);
+        screen.line(&format!("{before}{painted}"));
+    }
 }
 
 /// How much it matters and how sure iowhy is: `critical: 88 % of the blocked time; certain`, or `at most

@@ -4,6 +4,7 @@
 mod diff;
 mod intervals;
 mod json;
+mod page;
 mod plots;
 mod scenes;
 mod screens;

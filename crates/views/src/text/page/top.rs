@@ -1,0 +1,75 @@
+//! Who and what the requests' time went to: processes, files and the code path, a line each.
+
+use super::super::usage::{UsageRow, file_name, program_name, rows};
+use super::super::{Screen, frames};
+use crate::escape::{cut, escape, fit, width};
+use crate::human;
+use crate::style::{Paint, Style};
+use iowhy_core::analysis::Summary;
+
+/// Columns of the labels.
+const LABEL: usize = 11;
+/// What has a smaller share of the time is not named.
+const LEAST_SHARE: f64 = 0.01;
+/// Of each, at most.
+const MOST: usize = 3;
+
+pub(super) fn section(summary: &Summary, screen: &mut Screen) {
+    let style = *screen.style;
+    let processes = rows(&summary.programs, &style, |row| (program_name(row, &style), None));
+    let files = rows(&summary.files, &style, |row| (file_name(row, &style), None));
+    let lines = [
+        ("processes", shares(processes, &style)),
+        ("files", shares(files, &style)),
+        ("code path", code_path(summary, &style)),
+    ];
+    if lines.iter().all(|(_, text)| text.is_none()) {
+        return;
+    }
+    screen.gap();
+    let heading = screen.style.paint("TOP", Paint::Heading);
+    let of_what = screen.style.paint("share of the requests' time", Paint::Faint);
+    screen.line(&format!("{heading}        {of_what}"));
+    for (label, text) in lines {
+        let Some(text) = text else { continue };
+        screen.line(&format!("{label:LABEL$}{text}"));
+    }
+}
+
+/// `postgres (×16) 97 %, jbd2/sda1-8 (212) 2.1 %`, as many as the line has room for.
+fn shares(mut rows: Vec<UsageRow>, style: &Style) -> Option<String> {
+    rows.retain(|row| row.usage.time_share >= LEAST_SHARE);
+    rows.sort_by(|a, b| b.usage.time_share.total_cmp(&a.usage.time_share));
+    let room = style.columns() - LABEL;
+    let mut line = String::new();
+    for row in rows.iter().take(MOST) {
+        let share = format!(" {} %", human::percent(row.usage.time_share));
+        let separator = if line.is_empty() { "" } else { ", " };
+        let left = room.saturating_sub(width(&line) + width(separator) + width(&share));
+        // A name that is cut to a few letters tells nothing.
+        if left < (room / 3).min(width(&row.name)) {
+            break;
+        }
+        line.push_str(&format!("{separator}{}{share}", fit(&row.name, left, style)));
+    }
+    (!line.is_empty()).then_some(line)
+}
+
+/// `flush by postgres 86 %: XLogFlush > ext4_sync_file > blkdev_issue_flush`.
+fn code_path(summary: &Summary, style: &Style) -> Option<String> {
+    let first = summary.code_paths.table.rows.first()?;
+    let frames = frames::that_matter(&first.subject);
+    if frames.is_empty() {
+        return None;
+    }
+    let by = first.subject.process.as_deref().map(|name| format!(" by {}", escape(name, style)));
+    let frames: Vec<_> = frames.into_iter().map(|name| escape(name, style)).collect();
+    let text = format!(
+        "{}{} {} %: {}",
+        first.subject.origin.phrase(),
+        by.unwrap_or_default(),
+        human::percent(first.usage.time_share),
+        frames.join(" > "),
+    );
+    Some(cut(&text, style.columns() - LABEL, style))
+}

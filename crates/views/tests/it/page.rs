@@ -1,0 +1,109 @@
+//! The first screen: short whatever the machine, and never wider than the terminal.
+
+use crate::scenes;
+use crate::screens::{compare, fits};
+use iowhy_core::analysis::{Summary, summarize};
+use iowhy_core::diagnosis::diagnose;
+use iowhy_core::recording::Reader;
+use iowhy_core::script::Script;
+use iowhy_views::style::Style;
+use iowhy_views::text::{LINES, page};
+use std::path::PathBuf;
+
+fn page_of(summary: &Summary, style: &Style) -> String {
+    page(summary, &diagnose(summary), None, style)
+}
+
+fn screen(name: &str, script: &Script, style: Style) {
+    let found = page_of(&script.summary(), &style);
+    fits(name, &found, style.columns());
+    compare(&format!("tests/it/screens/page-{name}.txt"), &found);
+}
+
+#[test]
+fn a_busy_host_at_every_width() {
+    let script = scenes::jenkins();
+    for width in [40, 80, 120, 200] {
+        screen(&format!("jenkins-{width}"), &script, Style::plain(width));
+    }
+    screen("jenkins-ascii", &script, Style { unicode: false, ..Style::plain(80) });
+}
+
+#[test]
+fn other_scenes() {
+    screen("hung-80", &scenes::hung(), Style::plain(80));
+    screen("chained-80", &scenes::chained(), Style::plain(80));
+    screen("imported-80", &scenes::imported(), Style::plain(80));
+    screen("hostile-80", &scenes::hostile(), Style::plain(80));
+    screen("idle-80", &Script::new(10), Style::plain(80));
+}
+
+/// Twelve disks, and five hundred processes with long names of files.
+fn crowded() -> Script {
+    let mut script = Script::new(10);
+    for index in 0..6000_u64 {
+        let disk = format!("nvme{}n1", index % 12);
+        let process = format!("worker-{}", index % 500);
+        let file = format!("/srv/{}/data-{}", "a/rather/long/path".repeat(4), index % 70);
+        let read = script.read(&disk, 4096).by(100 + (index % 500) as u32, &process);
+        let read = read.at((index * 1_600_000) as i64).sector(index * 7919 * 8).file(&file);
+        read.direct(2_000_000, 3_000_000, 30_000_000).add();
+    }
+    script.environment.losses.add("ring", 30, "requests that have no record", true);
+    for limit in 0..9 {
+        script
+            .environment
+            .limits
+            .push(format!("something that this kernel does not give: {limit}"));
+    }
+    script
+}
+
+/// Recordings of labs, as they are kept for the diagnosis.
+fn recordings() -> Vec<Summary> {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../core/tests/labs");
+    let folders = std::fs::read_dir(&root).unwrap().flatten();
+    let read = |path: PathBuf| summarize(&mut Reader::open(&path).unwrap()).unwrap();
+    let found: Vec<Summary> = folders.map(|folder| read(folder.path())).collect();
+    assert!(found.len() > 3, "{} holds the kept recordings", root.display());
+    found
+}
+
+#[test]
+fn it_is_short_whatever_the_machine() {
+    let scenes = [
+        scenes::jenkins(),
+        scenes::behind_writeback(),
+        scenes::hung(),
+        scenes::imported(),
+        scenes::stacked(),
+        scenes::hostile(),
+        scenes::chained(),
+        scenes::slowing(),
+        crowded(),
+        Script::new(10),
+    ];
+    let summaries = scenes.iter().map(Script::summary).chain(recordings());
+    for summary in summaries {
+        for width in [80, 100, 120, 200] {
+            let found = page_of(&summary, &Style::plain(width));
+            fits("page", &found, width);
+            assert!(found.lines().count() <= LINES, "{} lines: {found}", found.lines().count());
+            let has_answer = found.contains("\nWHY\n");
+            assert!(has_answer && found.contains("\nmore: "), "{found}");
+        }
+    }
+}
+
+#[test]
+fn what_was_lost_and_the_first_finding_are_always_there() {
+    let summary = crowded().summary();
+    let diagnosis = diagnose(&summary);
+    let found = page(&summary, &diagnosis, None, &Style::plain(80));
+    assert!(found.contains("30 lost"), "{found}");
+    for said in ["fix    ", "check  ", "DEVICES", "nvme"] {
+        assert!(found.contains(said), "{said}: {found}");
+    }
+    let first = &diagnosis.findings[0];
+    assert!(found.contains(first.cause), "{}: {found}", first.cause);
+}
