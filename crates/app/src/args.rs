@@ -248,9 +248,26 @@ pub struct Show {
     /// Show every section, not only the first page
     #[arg(long, short = 'v')]
     pub full: bool,
-    /// Print everything as JSON, with units, for programs
-    #[arg(long)]
-    pub json: bool,
+    /// Print JSON, with units, for programs: everything, or what matters in at most 8 kB
+    #[arg(
+        long,
+        value_name = "HOW",
+        value_enum,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "full",
+        conflicts_with = "full"
+    )]
+    pub json: Option<Json>,
+}
+
+/// How much of a watch is printed as JSON.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Json {
+    /// Everything
+    Full,
+    /// Findings, waits, devices and the top of each list in at most 8 kB
+    Brief,
 }
 
 /// `iowhy record`.

@@ -7,6 +7,7 @@
 //! | [`text`] | the first screen |
 //! | [`interval`] | a screen for each interval: `iowhy stat`, `iowhy latency` … |
 //! | [`json`] | everything, for programs |
+//! | [`brief`] | what matters, in 8 kB of JSON |
 //! | [`flame`] | folded stacks as a flame graph |
 //! | [`diff`] | two watches beside each other |
 //! | [`held`] | who holds which files open |
@@ -25,6 +26,7 @@
 //! What does not belong here: figures (crate `iowhy-core`), printing and exit codes (the binary).
 #![forbid(unsafe_code)]
 
+pub mod brief;
 pub mod check;
 pub mod diff;
 pub mod escape;

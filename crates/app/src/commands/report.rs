@@ -1,6 +1,6 @@
 //! `iowhy report`: the same screen, from a recording or a capture.
 
-use crate::args::{Only, Report, Show};
+use crate::args::{Json, Only, Report, Show};
 use crate::failure::Failure;
 use crate::output;
 use crate::sources;
@@ -35,9 +35,10 @@ pub fn read(paths: &[PathBuf], only: &Only) -> Result<Summaries, Failure> {
 pub fn show(summaries: &Summaries, source: Option<&str>, show: &Show) -> Result<(), Failure> {
     let (summary, diagnosis) = (&summaries.shown, diagnose(summaries.judged()));
     let text = match (show.json, show.full) {
-        (true, _) => iowhy_views::json::render(summary, &diagnosis),
-        (_, true) => iowhy_views::text::render(summary, &diagnosis, source, &output::style()),
-        _ => iowhy_views::text::page(summary, &diagnosis, source, &output::style()),
+        (Some(Json::Full), _) => iowhy_views::json::render(summary, &diagnosis),
+        (Some(Json::Brief), _) => iowhy_views::brief::render(summary, &diagnosis),
+        (None, true) => iowhy_views::text::render(summary, &diagnosis, source, &output::style()),
+        (None, false) => iowhy_views::text::page(summary, &diagnosis, source, &output::style()),
     };
     output::print(&text)
 }

@@ -40,7 +40,7 @@ pub fn run(args: &Watch, show: &Show) -> Result<(), Failure> {
         Ok(Parts { filtered: Filtered::new(now, &args.only.filter()), end_ns: 0 })
     };
     let watched = watch(&options, &Filter::default(), until, begin)
-        .map_err(|failure| super::unprivileged::instead(failure, args.time, show.json))?;
+        .map_err(|failure| super::unprivileged::instead(failure, args.time, show.json.is_some()))?;
     let summaries = watched.sink.filtered.finish(&watched.environment, &watched.names);
     super::report::show(&summaries, None, show)
 }

@@ -40,7 +40,7 @@ const WRAPPERS: &[&str] = &["__libc_", "__GI_", "syscall", "io_submit", "io_urin
 
 /// The frames that matter, outermost first: the program's own, the file system's entry, the innermost. Fewer
 /// where some are not known or are the same.
-pub(super) fn that_matter(row: &CodePathRow) -> Vec<&str> {
+pub(crate) fn that_matter(row: &CodePathRow) -> Vec<&str> {
     let entry = row.kernel.iter().rev().find(|name| !begins(name, ENTRY));
     let frames = [own(row), entry.map(String::as_str), row.kernel.first().map(String::as_str)];
     let mut found: Vec<&str> = frames.into_iter().flatten().collect();

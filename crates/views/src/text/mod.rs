@@ -8,7 +8,7 @@ pub(crate) mod activity;
 pub mod blame;
 mod chains;
 mod devices;
-mod frames;
+pub(crate) mod frames;
 pub(crate) mod header;
 mod latency;
 mod over_time;

@@ -6,6 +6,7 @@ use iowhy_core::analysis::{Summary, summarize};
 use iowhy_core::diagnosis::diagnose;
 use iowhy_core::recording::Reader;
 use iowhy_core::script::Script;
+use iowhy_views::brief;
 use iowhy_views::style::Style;
 use iowhy_views::text::{LINES, page};
 use std::path::PathBuf;
@@ -92,6 +93,11 @@ fn it_is_short_whatever_the_machine() {
             let has_answer = found.contains("\nWHY\n");
             assert!(has_answer && found.contains("\nmore: "), "{found}");
         }
+        let answer = brief::render(&summary, &diagnose(&summary));
+        assert!(answer.len() <= brief::MOST_BYTES, "{} bytes: {answer}", answer.len());
+        let answer: serde_json::Value = serde_json::from_str(&answer).unwrap();
+        assert_eq!(answer["format"], "brief-1");
+        assert!(answer["findings"].is_array() && answer["devices"].is_array(), "{answer}");
     }
 }
 
