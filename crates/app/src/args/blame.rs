@@ -1,6 +1,6 @@
 //! `iowhy blame`.
 
-use super::{Show, SourceOrWatch};
+use super::{SourceOrWatch};
 use clap::Args;
 
 /// `iowhy blame`.
@@ -15,7 +15,7 @@ pub struct Blame {
     /// Only what this process waited for, by number or name; everybody's requests stay
     #[arg(short, long = "process", value_name = "PID|NAME")]
     pub processes: Vec<String>,
-    /// How to show it.
-    #[command(flatten)]
-    pub show: Show,
+    /// Print everything as JSON, with units, for programs
+    #[arg(long)]
+    pub json: bool,
 }

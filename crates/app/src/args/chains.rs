@@ -1,6 +1,6 @@
 //! `iowhy chains`.
 
-use super::{Only, Show, SourceOrWatch};
+use super::{Only, SourceOrWatch};
 use clap::Args;
 
 /// `iowhy chains`.
@@ -9,9 +9,9 @@ pub struct Chains {
     /// What to read, or how long to watch.
     #[command(flatten)]
     pub source: SourceOrWatch,
-    /// How to show it.
-    #[command(flatten)]
-    pub show: Show,
+    /// Print everything as JSON, with units, for programs
+    #[arg(long)]
+    pub json: bool,
     /// What to keep.
     #[command(flatten)]
     pub only: Only,

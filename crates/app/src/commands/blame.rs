@@ -22,7 +22,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if summary.ledger.is_none() || summary.blame.is_none() {
         return Err(without(&summary));
     }
-    let text = match args.show.json {
+    let text = match args.json {
         true => iowhy_views::json::blame(&summary),
         false => iowhy_views::text::blame::render(&summary, &output::style()),
     };

@@ -16,7 +16,7 @@ pub fn run(args: &Chains) -> Result<(), Failure> {
         [] => live(args)?,
         paths => super::report::read(paths, &args.only)?.shown,
     };
-    let text = match args.show.json {
+    let text = match args.json {
         true => iowhy_views::json::chains(&summary),
         false => iowhy_views::text::chains(&summary, &output::style()),
     };
