@@ -10,7 +10,7 @@ use std::{env, fs};
 const GROUPS: &[&str] =
     &["block", "writeback", "events", "snapshot", "symbols", "wait", "file", "page_cache"];
 /// Those that use what some kernels refuse even where it is never reached: `NAME-plain.bpf.o` does
-/// without (see emit.bpf.h and table.bpf.h).
+/// without (see emit.bpf.h and in_flight.bpf.h).
 const PLAIN: &[&str] = &["block", "writeback", "events", "snapshot"];
 const ARGUMENTS: &[&str] = &["-Ibpf", "-Wall", "-Werror", "-Wno-unused-function", "-mcpu=v3"];
 

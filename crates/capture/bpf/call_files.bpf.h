@@ -3,9 +3,9 @@
 #ifndef IOWHY_CALL_FILES_H
 #define IOWHY_CALL_FILES_H
 
-#include "naps.bpf.h"
-#include "watched.bpf.h"
-#include "who.bpf.h"
+#include "thread_sleeps.bpf.h"
+#include "watched_devices.bpf.h"
+#include "submitters.bpf.h"
 
 #define S_IFCHR		 0020000
 #define FUSE_DEVICE	 (10 << 20 | 229) /* MISC_MAJOR, FUSE_MINOR */

@@ -32,7 +32,7 @@ static __always_inline void count(u32 counter)
 
 /*
  * The next of a CPU's numbers, which are given to interrupts, too: none is given twice, but where the
- * kernel lacks the instruction for it (see table.bpf.h).
+ * kernel lacks the instruction for it (see in_flight.bpf.h).
  */
 static __always_inline u64 next_number(u64 *last)
 {
@@ -78,7 +78,7 @@ union room {
 	struct wire_cgroup cgroup;
 	struct wire_stack stack;
 	struct wire_sleeper sleeper;
-	struct wire_napper napper;
+	struct wire_thread_sleeper thread_sleeper;
 	struct wire_call call;
 	struct wire_directory directory;
 	struct wire_owners owners;

@@ -7,7 +7,7 @@
 #define IOWHY_OWNERS_H
 
 #include "emit.bpf.h"
-#include "what.bpf.h"
+#include "file_of_bio.bpf.h"
 
 /* A dirtier and its bytes, in one word so that two CPUs cannot claim a place between them. */
 #define DIRTIER_MASK ((1ULL << WIRE_OWNER_BITS) - 1)

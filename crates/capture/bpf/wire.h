@@ -172,7 +172,8 @@ struct wire_settings {
 	unsigned long long sleep_calls[WIRE_CALLS / 64];
 	unsigned long long thread_calls[WIRE_CALLS / 64];
 	unsigned long long name_calls[WIRE_CALLS / 64];
-	unsigned long long nap_ns; /* sleeps for other threads that are shorter are left out */
+	unsigned long long
+		thread_sleep_ns; /* sleeps for other threads that are shorter are left out */
 	unsigned int devices[WIRE_MAX_DEVICES]; /* the only ones to watch */
 	unsigned int device_count;		/* 0: all */
 	unsigned int page_shift;
@@ -304,7 +305,7 @@ struct wire_request {
 };
 
 /* What a look at requests in flight is to look at, and what for: the program's arguments. */
-struct wire_look {
+struct wire_scan {
 	unsigned long long anchor; /* a descriptor of a file on any block device */
 	unsigned long long device; /* of the requests */
 	unsigned long long queue;  /* which of its hardware queues */
@@ -313,7 +314,7 @@ struct wire_look {
 };
 
 /* A request that is under way. */
-struct wire_under_way {
+struct wire_pending {
 	unsigned long long queue_ns;
 	unsigned long long issue_ns; /* 0: not issued yet */
 	unsigned int device;
@@ -378,13 +379,13 @@ struct wire_place {
 	unsigned long long since_ns;
 	unsigned long long woken_ns;
 	/* When it last ended a wait for storage, or for a thread that waited for storage. */
-	unsigned long long stained_ns;
+	unsigned long long storage_wait_ns;
 	unsigned int is_chained; /* it waited for such a thread before */
 	unsigned int is_timed;	 /* a futex with a time limit */
 };
 
 /* A thread that sleeps in such a call when the watch ends. */
-struct wire_napper {
+struct wire_thread_sleeper {
 	struct wire_wait wait;
 	unsigned long long arguments[4];
 	unsigned long long instruction;
@@ -397,9 +398,9 @@ struct wire_napper {
  * first two words are its key.
  */
 struct wire_use {
-	unsigned long long what; /* an inode's address, or which wire_directory; 0: neither */
-	unsigned long long who;	 /* low half: the process; above what tells inodes apart */
-	struct wire_inode inode; /* address 0: a directory by name */
+	unsigned long long file_key; /* an inode's address, or which wire_directory; 0: neither */
+	unsigned long long process_key; /* low half: the process; above what tells inodes apart */
+	struct wire_inode inode;	/* address 0: a directory by name */
 	unsigned long long first_ns;
 	unsigned long long created_ns; /* when an open made it; 0: none did */
 	unsigned long long read_bytes;

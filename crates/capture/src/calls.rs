@@ -79,7 +79,7 @@ const EPOLL_PWAIT2: c_long = 441;
 
 /// Calls that sleep interruptibly until another thread does something: unlocks, writes. A parent that waits
 /// for its child's end (`wait4`, `waitid`) is no victim of it: that is what it is there for.
-pub const OF_NAPPERS: &[c_long] = &[
+pub const OF_THREAD_SLEEPERS: &[c_long] = &[
     libc::SYS_futex,
     FUTEX_WAIT,
     FUTEX_WAITV,

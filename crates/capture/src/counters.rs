@@ -39,7 +39,7 @@ pub(crate) const COUNTERS: &[(wire::wire_counter, &str, &str, bool)] = &[
         "single events that found no room in the ring",
         false,
     ),
-    (wire::COUNT_MAP_FULL, "under_way", "requests beyond those that iowhy follows at once", true),
+    (wire::COUNT_MAP_FULL, "pending", "requests beyond those that iowhy follows at once", true),
     (wire::COUNT_END_MISSED, END_NOT_SEEN.0, END_NOT_SEEN.1, true),
     (wire::COUNT_STACK_FAILED, "stack_samples", "stacks that the kernel could not take", false),
     (

@@ -14,7 +14,7 @@ use crate::privilege;
 use crate::reader::Reader;
 use crate::sampler::{Sampler, Sampling};
 use crate::session::Session;
-use crate::snapshot::{InFlight, LookedAt, UnderWay, Writers};
+use crate::snapshot::{InFlight, LookedAt, Pending, Writers};
 use crate::standing::{self, Standing};
 use crate::symbols::KernelSymbols;
 use crate::uses::Tables;
@@ -243,11 +243,11 @@ impl Live {
         decoder.waits.end_ns = self.environment.end_ns;
         let mut unseen = 0;
         let mut open = Vec::new();
-        self.session.under_way(|record| {
+        self.session.pending(|record| {
             if at_end.has_ended(record) {
                 unseen += 1;
             } else {
-                open.extend(UnderWay::of(record));
+                open.extend(Pending::of(record));
                 decoder.record(record, batch, names);
             }
         });

@@ -160,7 +160,7 @@ pub const PROBES: &[Probe] = &[
     },
     Probe {
         group: Group::Wait,
-        ..look("list_nappers", "chains of waits that last until the watch ends")
+        ..look("list_thread_sleepers", "chains of waits that last until the watch ends")
     },
     probe(
         Group::File,

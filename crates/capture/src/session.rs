@@ -184,8 +184,8 @@ impl Session {
     }
 
     /// What is still under way, each as a record without an end.
-    pub fn under_way(&self, mut each: impl FnMut(&[u8])) {
-        self.each_value("under_way", |value| {
+    pub fn pending(&self, mut each: impl FnMut(&[u8])) {
+        self.each_value("pending", |value| {
             let Ok((pair, _)) = wire::wire_pair::ref_from_prefix(value) else { return };
             for (key, request) in pair.keys.iter().zip(&pair.requests) {
                 if *key != 0 {
@@ -266,7 +266,7 @@ impl Session {
         let untold = self.untold.borrow();
         let of = |names: &[&str]| names.iter().filter_map(|name| untold.get(name)).sum();
         let meaning = "requests under way at the end that the kernel did not list";
-        losses.add("list", of(&["under_way", "overflow"]), meaning, true);
+        losses.add("list", of(&["pending", "overflow"]), meaning, true);
         let meaning = "waits at the end that the kernel did not list";
         losses.add("list_waits", of(&["sleepers"]), meaning, false);
         let meaning = "files whose counts the kernel did not list";
@@ -389,12 +389,12 @@ fn settings(facts: &Facts, wishes: &Wishes) -> Result<wire::wire_settings, Error
     calls::mark(calls::OF_FILES, &mut settings.file_calls);
     calls::mark(calls::OF_SLEEPERS, &mut settings.sleep_calls);
     if wishes.chains {
-        calls::mark(calls::OF_NAPPERS, &mut settings.thread_calls);
+        calls::mark(calls::OF_THREAD_SLEEPERS, &mut settings.thread_calls);
     }
     settings.futex_call = libc::SYS_futex as i32;
     settings.has_fuse = u32::from(Mounts::read().has_fuse());
     calls::mark(calls::OF_NAMES, &mut settings.name_calls);
-    settings.nap_ns = NAP_NS;
+    settings.thread_sleep_ns = NAP_NS;
     settings.chains_per_second = CHAINS_PER_SECOND;
     if wishes.user_stacks {
         settings.wait_user_stacks_per_second = wishes.stacks_per_second;

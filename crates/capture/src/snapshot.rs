@@ -83,7 +83,7 @@ fn look_at(disk: &Counted, session: &Session, anchor: &Anchor, at_end: bool) -> 
     for queue in 0..disk.queues as u64 {
         let mut first = 0;
         loop {
-            let mut look = wire::wire_look {
+            let mut look = wire::wire_scan {
                 anchor,
                 device: u64::from(disk.number),
                 queue,
@@ -173,14 +173,14 @@ pub fn sleepers(session: &Session, each: impl FnMut(&[u8])) {
     list(session, "list_sleepers", size_of::<wire::wire_sleeper>(), each);
 }
 
-/// Hands each thread that sleeps for another now to `each`, as a `wire_napper`.
+/// Hands each thread that sleeps for another now to `each`, as a `wire_thread_sleeper`.
 pub fn nappers(session: &Session, each: impl FnMut(&[u8])) {
-    list(session, "list_nappers", size_of::<wire::wire_napper>(), each);
+    list(session, "list_thread_sleepers", size_of::<wire::wire_thread_sleeper>(), each);
 }
 
 /// A request that is under way.
 #[derive(Clone, Copy, Debug)]
-pub struct UnderWay {
+pub struct Pending {
     /// The number of its device.
     pub device: u32,
     /// When it was queued.
@@ -189,30 +189,30 @@ pub struct UnderWay {
     pub issue_ns: u64,
 }
 
-impl UnderWay {
+impl Pending {
     /// What a record of a request that is under way tells.
-    pub fn of(record: &[u8]) -> Option<UnderWay> {
+    pub fn of(record: &[u8]) -> Option<Pending> {
         let (request, _) = wire::wire_request::read_from_prefix(record).ok()?;
         let wire::wire_request { device, queue_ns, issue_ns, .. } = request;
-        (queue_ns > 0).then_some(UnderWay { device, queue_ns, issue_ns })
+        (queue_ns > 0).then_some(Pending { device, queue_ns, issue_ns })
     }
 }
 
 /// The requests that are under way now; none where the kernel cannot list them.
-pub fn under_way(session: &Session) -> Vec<UnderWay> {
+pub fn pending(session: &Session) -> Vec<Pending> {
     let mut found = Vec::new();
     let Some(program) = session.program("list_under_way") else { return found };
-    if let Some(map) = session.handle("under_way")
+    if let Some(map) = session.handle("pending")
         && let Ok(link) = program.attach_iter(map.as_fd())
     {
-        read_list(&link, size_of::<wire::wire_under_way>(), |record| {
-            let Ok(record) = wire::wire_under_way::read_from_bytes(record) else { return };
-            let wire::wire_under_way { device, queue_ns, issue_ns, .. } = record;
-            found.push(UnderWay { device, queue_ns, issue_ns });
+        read_list(&link, size_of::<wire::wire_pending>(), |record| {
+            let Ok(record) = wire::wire_pending::read_from_bytes(record) else { return };
+            let wire::wire_pending { device, queue_ns, issue_ns, .. } = record;
+            found.push(Pending { device, queue_ns, issue_ns });
         });
     }
     // Few are ever there: what has no place in the table.
-    session.overflowed(|record| found.extend(UnderWay::of(record)));
+    session.overflowed(|record| found.extend(Pending::of(record)));
     found
 }
 

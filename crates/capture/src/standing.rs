@@ -9,7 +9,7 @@
 use crate::reader::Reader;
 use crate::session::Session;
 use crate::snapshot;
-use crate::wire::{wire_napper, wire_wait};
+use crate::wire::{wire_thread_sleeper, wire_wait};
 use libc::c_long;
 use rustc_hash::FxHashSet;
 use std::fs;
@@ -73,19 +73,19 @@ impl Standing {
         self.whom == Whom::Unclear
     }
 
-    fn of(napper: &wire_napper, reader: &Reader) -> Option<Standing> {
-        let (owner, whom) = match c_long::from(napper.wait.system_call) {
-            libc::SYS_futex => match owner_of(napper, reader) {
+    fn of(thread_sleeper: &wire_thread_sleeper, reader: &Reader) -> Option<Standing> {
+        let (owner, whom) = match c_long::from(thread_sleeper.wait.system_call) {
+            libc::SYS_futex => match owner_of(thread_sleeper, reader) {
                 Some(owner) => (owner, Whom::OwnProcess),
                 None => (None, Whom::Unclear),
             },
             libc::SYS_read | libc::SYS_readv | libc::SYS_write | libc::SYS_writev => {
-                let name = descriptor(napper.wait.tgid, napper.arguments[0])?;
+                let name = descriptor(thread_sleeper.wait.tgid, thread_sleeper.arguments[0])?;
                 (None, Whom::Pipe(Some(name).filter(|name| name.starts_with("pipe:"))?))
             }
             _ => return None,
         };
-        Some(Standing { wait: napper.wait, owner, frames: Vec::new(), whom })
+        Some(Standing { wait: thread_sleeper.wait, owner, frames: Vec::new(), whom })
     }
 }
 
@@ -102,17 +102,17 @@ pub fn now(
         waiting.extend(wire_wait::read_from_prefix(record).ok().map(|(wait, _)| wait.tgid));
     });
     snapshot::nappers(session, |record| {
-        let Ok((napper, _)) = wire_napper::read_from_prefix(record) else { return };
+        let Ok((thread_sleeper, _)) = wire_thread_sleeper::read_from_prefix(record) else { return };
         if found.len() >= MOST {
             more += 1;
             return;
         }
-        let Some(mut one) = Standing::of(&napper, reader) else { return };
+        let Some(mut one) = Standing::of(&thread_sleeper, reader) else { return };
         if one.is_unclear() {
-            if !waiting.contains(&napper.wait.tgid) {
+            if !waiting.contains(&thread_sleeper.wait.tgid) {
                 return;
             }
-            one.frames = reader.sleeping_stack(napper.wait.tgid, napper.stack_pointer);
+            one.frames = reader.sleeping_stack(thread_sleeper.wait.tgid, thread_sleeper.stack_pointer);
         }
         found.push(one);
     });
@@ -121,9 +121,9 @@ pub fn now(
 
 /// Who owns the lock that the thread waits for: `None` where it is no lock as far as one can tell,
 /// `Some(None)` where it is one that does not say.
-fn owner_of(napper: &wire_napper, reader: &Reader) -> Option<Option<u32>> {
-    let [address, command, expected, _] = napper.arguments;
-    let pid = napper.wait.tgid;
+fn owner_of(thread_sleeper: &wire_thread_sleeper, reader: &Reader) -> Option<Option<u32>> {
+    let [address, command, expected, _] = thread_sleeper.arguments;
+    let pid = thread_sleeper.wait.tgid;
     let words = || reader.words(pid, address);
     match (command & FUTEX_COMMAND, expected & 0xffff_ffff) {
         (FUTEX_LOCK_PI | FUTEX_LOCK_PI2, _) => {

@@ -1,6 +1,6 @@
 //! `iowhy blame`.
 
-use super::{SourceOrWatch};
+use super::SourceOrWatch;
 use clap::Args;
 
 /// `iowhy blame`.

@@ -68,7 +68,7 @@ impl Decoder {
     }
 
     /// Adds the chain of a sleep that another thread ended.
-    pub(super) fn nap(
+    pub(super) fn thread_sleep(
         &mut self,
         wait: &wire_wait,
         batch: &mut Batch,

@@ -170,7 +170,7 @@ impl Decoder {
     /// Takes what one process did with one file, or in one directory.
     pub fn add_use(&mut self, used: &wire_use, names: &mut Names) {
         let is_nameless = used.inode.address != 0 && self.files.get(&used.inode).is_none();
-        let pid = used.who as u32;
+        let pid = used.process_key as u32;
         if is_nameless || (pid != 0 && self.tasks.process(pid).is_none()) {
             self.uses.unnamed.push(*used);
         } else {
@@ -180,9 +180,9 @@ impl Decoder {
 
     fn add_named(&mut self, used: &wire_use, names: &mut Names) {
         let is_file = used.inode.address != 0;
-        let pid = used.who as u32;
+        let pid = used.process_key as u32;
         let known = self.files.get(&used.inode).filter(|_| is_file);
-        let file = match (is_file, used.what) {
+        let file = match (is_file, used.file_key) {
             (true, _) => known.and_then(|file| file.path),
             (false, 0) => None,
             (false, place) => self.any_in(place, names),

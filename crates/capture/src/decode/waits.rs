@@ -248,7 +248,7 @@ impl Decoder {
     pub fn wait(&mut self, bytes: &[u8], batch: &mut Batch, names: &mut Names) -> Option<()> {
         let (mut wait, _) = wire_wait::read_from_prefix(bytes).ok()?;
         if wait.flags & wire::WAIT_FOR_THREAD != 0 {
-            return self.nap(&wait, batch, names);
+            return self.thread_sleep(&wait, batch, names);
         }
         let outlasts = wait.end_ns == 0;
         if outlasts {

@@ -2,16 +2,16 @@
 
 use super::{Ages, Out};
 use crate::host::read_text;
-use crate::snapshot::UnderWay;
+use crate::snapshot::Pending;
 use iowhy_core::model::Metric;
 use iowhy_core::model::metric::DISKSTATS;
 use std::path::Path;
 
 /// Looks at every whole disk. /proc/diskstats has partitions too; a disk has a folder of its own under
 /// /sys/block.
-pub(super) fn look(under_way: &[UnderWay], out: &mut Out<'_>) {
+pub(super) fn look(pending: &[Pending], out: &mut Out<'_>) {
     let mut ages = Ages::default();
-    for request in under_way {
+    for request in pending {
         ages.entry(request.device).or_default().add(request, out.now_ns);
     }
     let text = read_text("/proc/diskstats").unwrap_or_default();

@@ -15,7 +15,7 @@ mod system;
 
 use crate::host::system::now_ns;
 use crate::session::Session;
-use crate::snapshot::{UnderWay, under_way};
+use crate::snapshot::{Pending, pending};
 use crate::wire;
 use cgroups::Cgroups;
 use iowhy_core::model::{Metric, Name, Names, Sample, Scope};
@@ -91,9 +91,9 @@ impl Sampler {
         let every_ns = (self.sampling.every.as_nanos() as u64).max(1);
         // Looks that were missed are not made up for.
         self.due_ns += ((now - self.due_ns) / every_ns + 1) * every_ns;
-        let under_way = under_way(session);
+        let pending = pending(session);
         let now_ns = now_ns();
-        self.look(now_ns, &under_way, batch, names);
+        self.look(now_ns, &pending, batch, names);
         self.look_at_page_cache(now_ns, session, batch, names);
     }
 
@@ -125,16 +125,16 @@ impl Sampler {
         out.system(Metric::PageCacheRemoved, removed);
     }
 
-    /// Looks, whenever it is; `under_way` is what was under way at `now_ns`.
+    /// Looks, whenever it is; `pending` is what was under way at `now_ns`.
     pub fn look(
         &mut self,
         now_ns: u64,
-        under_way: &[UnderWay],
+        pending: &[Pending],
         batch: &mut Batch,
         names: &mut Names,
     ) {
         let mut out = Out { now_ns, written: &mut self.written, batch, names };
-        devices::look(under_way, &mut out);
+        devices::look(pending, &mut out);
         system::look(&mut out);
         if self.sampling.processes {
             self.processes.look(&mut out);
@@ -258,7 +258,7 @@ struct Age {
 }
 
 impl Age {
-    fn add(&mut self, request: &UnderWay, now_ns: u64) {
+    fn add(&mut self, request: &Pending, now_ns: u64) {
         let age = now_ns.saturating_sub(request.queue_ns);
         self.requests += 1;
         self.sum_ns = self.sum_ns.saturating_add(age);

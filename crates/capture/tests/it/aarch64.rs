@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 /// As build.rs has them.
 const ARGUMENTS: &[&str] = &["-Ibpf", "-Wall", "-Werror", "-Wno-unused-function", "-mcpu=v3"];
-/// What some objects are compiled with once more (see table.bpf.h).
+/// What some objects are compiled with once more (see in_flight.bpf.h).
 const PLAIN: &str = "-DIOWHY_NO_ATOMICS";
 
 /// Every program's source, by its group's name.

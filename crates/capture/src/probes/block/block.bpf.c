@@ -6,11 +6,11 @@
  * bio stays the head of its request, so that the record need not move when the request is made.
  * What has no bio (the flush machinery, drivers' commands) is kept under the request's address.
  *
- * The chain of a merged request is walked in chain.bpf.h; files and owners are found in what.bpf.h.
+ * The chain of a merged request is walked in request_bios.bpf.h; files and owners are found in file_of_bio.bpf.h.
  */
-#include "chain.bpf.h"
-#include "what.bpf.h"
-#include "who.bpf.h"
+#include "request_bios.bpf.h"
+#include "file_of_bio.bpf.h"
+#include "submitters.bpf.h"
 
 /* BLK_STS_AGAIN, a macro in the kernel: 12 since it was added (03a07c92a9ed, 4.13). */
 #define STATUS_AGAIN 12

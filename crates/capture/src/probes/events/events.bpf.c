@@ -4,7 +4,7 @@
  * paired here; user space adds the categories that follow from an operation's flags.
  */
 #include "emit.bpf.h"
-#include "watched.bpf.h"
+#include "watched_devices.bpf.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

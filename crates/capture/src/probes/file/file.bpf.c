@@ -4,8 +4,8 @@
  * of io_uring when they complete, and page faults on mapped files. Every system call of the machine
  * comes by here, so what has nothing to do with files leaves at once.
  */
-#include "aio.bpf.h"
-#include "path.bpf.h"
+#include "aio_submissions.bpf.h"
+#include "named_files.bpf.h"
 
 #define STARTS 65536
 

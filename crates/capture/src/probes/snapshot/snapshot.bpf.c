@@ -3,7 +3,7 @@
  * What is there already when the watch begins, and still when it ends. Nothing here is attached:
  * user space runs these programs when it wants to know.
  */
-#include "chain.bpf.h"
+#include "request_bios.bpf.h"
 
 #define MAX_DISKS   1024 /* block devices that are looked through for one */
 #define FMODE_WRITE 2
@@ -127,7 +127,7 @@ int look_in_flight(u64 *ctx)
 
 static __always_inline void list_one(struct seq_file *seq, u64 key, struct wire_request *r)
 {
-	struct wire_under_way record = {};
+	struct wire_pending record = {};
 
 	if (!key || !r->queue_ns)
 		return;

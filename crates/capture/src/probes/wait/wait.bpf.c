@@ -78,7 +78,7 @@ static __always_inline void begin_sleep(void *ctx, struct task_struct *task)
 		if ((state & TASK_INTERRUPTIBLE) && regs &&
 		    is_among(settings.thread_calls, wait.system_call) &&
 		    !is_idle_server(task, regs))
-			begin_nap(ctx, tid, wait.system_call, regs);
+			begin_thread_sleep(ctx, tid, wait.system_call, regs);
 		return;
 	}
 	wait.tgid = task->tgid;
@@ -112,7 +112,7 @@ static __always_inline void end_sleep(struct task_struct *task)
 	if (!wait)
 		return;
 	wait->end_ns = bpf_ktime_get_ns();
-	stain(place, tid, wait->end_ns);
+	mark_storage_wait(place, tid, wait->end_ns);
 	emit(wait, sizeof(*wait), COUNT_RING_FULL_WAIT);
 	bpf_map_delete_elem(&sleepers, &tid);
 	__sync_fetch_and_add(&place->sleepers, -1);
@@ -161,7 +161,7 @@ UNDISTURBED(on_waking)
 	if (!place)
 		return 0;
 	if (place->asleep && place->tid == tid)
-		end_nap(ctx, place, task);
+		end_thread_sleep(ctx, place, task);
 	wait = find_sleeper(place, tid);
 	if (wait)
 		note_waker(ctx, wait);
@@ -212,7 +212,7 @@ int list_sleepers(struct bpf_iter__task *ctx)
 		flags = WAIT_FOR_SERVER;
 	if (!flags && regs && is_among(settings.thread_calls, system_call) &&
 	    !is_idle_server(task, regs))
-		add_earlier_nap(place, tid, system_call, regs);
+		add_earlier_thread_sleep(place, tid, system_call, regs);
 	if (!flags)
 		return 0;
 	/* First: it puts its record together in the same room. */
@@ -242,10 +242,10 @@ int list_sleepers(struct bpf_iter__task *ctx)
 
 /* Threads that sleep for others when the watch ends, and with what their call was made. */
 SEC("iter/task")
-int list_nappers(struct bpf_iter__task *ctx)
+int list_thread_sleepers(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
-	struct wire_napper napper = {};
+	struct wire_thread_sleeper thread_sleeper = {};
 	struct wire_place *place;
 	struct pt_regs *regs;
 	u32 tid;
@@ -260,19 +260,19 @@ int list_nappers(struct bpf_iter__task *ctx)
 	/* It may have woken since, and sleep for something else. */
 	if (system_call_of(regs) != place->system_call || first_argument_of(regs) != place->address)
 		return 0;
-	fill_earlier(&napper.wait, task);
-	napper.wait.flags = place->flags | WAIT_FOR_THREAD;
-	napper.wait.start_ns = place->since_ns;
-	napper.wait.system_call = place->system_call;
-	napper.wait.user_stack = place->user_stack;
-	arguments_of(regs, napper.arguments);
+	fill_earlier(&thread_sleeper.wait, task);
+	thread_sleeper.wait.flags = place->flags | WAIT_FOR_THREAD;
+	thread_sleeper.wait.start_ns = place->since_ns;
+	thread_sleeper.wait.system_call = place->system_call;
+	thread_sleeper.wait.user_stack = place->user_stack;
+	arguments_of(regs, thread_sleeper.arguments);
 	if (place->system_call == settings.futex_call)
-		napper.wait.address = place->address;
-	napper.instruction = instruction_of(regs);
-	napper.stack_pointer = READ(regs, sp);
-	napper.frame_pointer = frame_pointer_of(regs);
+		thread_sleeper.wait.address = place->address;
+	thread_sleeper.instruction = instruction_of(regs);
+	thread_sleeper.stack_pointer = READ(regs, sp);
+	thread_sleeper.frame_pointer = frame_pointer_of(regs);
 	see_task(number_of(task), ROOM_LIST);
-	bpf_seq_write(ctx->meta->seq, &napper, sizeof(napper));
+	bpf_seq_write(ctx->meta->seq, &thread_sleeper, sizeof(thread_sleeper));
 	return 0;
 }
 

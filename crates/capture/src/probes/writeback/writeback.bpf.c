@@ -4,8 +4,8 @@
  * keeps the largest dirtiers of each inode, and where in the file, for the request that will write it.
  */
 #include "owners.bpf.h"
-#include "watched.bpf.h"
-#include "who.bpf.h"
+#include "watched_devices.bpf.h"
+#include "submitters.bpf.h"
 
 #define TRIES 4
 

@@ -4,11 +4,11 @@
  * its CPU, not a record. What a slot held when another file needs it goes to a table that all CPUs
  * share. There are two of each; while one fills, user space reads and empties the other.
  */
-#ifndef IOWHY_USE_H
-#define IOWHY_USE_H
+#ifndef IOWHY_FILE_ACTIVITY_H
+#define IOWHY_FILE_ACTIVITY_H
 
-#include "watched.bpf.h"
-#include "who.bpf.h"
+#include "watched_devices.bpf.h"
+#include "submitters.bpf.h"
 
 #define MAX_USES      16384
 #define FMODE_CREATED (1U << 20)
@@ -26,8 +26,8 @@
 #define BPF_FS_MAGIC	 0xcafe4a11
 
 struct use_key {
-	u64 what; /* an inode's address, or a hash, whose highest bit is 0 */
-	u64 who;
+	u64 file_key; /* an inode's address, or a hash, whose highest bit is 0 */
+	u64 process_key;
 };
 
 #define USE_MAP(name)                            \
@@ -134,24 +134,26 @@ static __always_inline struct wire_slots *own_slots(void)
 static __always_inline struct wire_use *slot_of_key(struct wire_slots *own, struct use_key *key,
 						    u32 epoch)
 {
-	u32 place = (key->what >> 6 ^ key->what >> 13 ^ key->who) & (WIRE_USE_SLOTS - 1);
+	u32 place = (key->file_key >> 6 ^ key->file_key >> 13 ^ key->process_key) &
+		    (WIRE_USE_SLOTS - 1);
 
 	return &own->of[epoch & 1][place];
 }
 
 static __always_inline bool is_of(struct wire_use *use, struct use_key *key, u32 epoch)
 {
-	return use->what == key->what && use->who == key->who && use->epoch == epoch;
+	return use->file_key == key->file_key && use->process_key == key->process_key &&
+	       use->epoch == epoch;
 }
 
 /* Gives a slot to another file or directory. */
 static __always_inline void begin_slot(struct wire_use *slot, struct use_key *key, u32 epoch)
 {
-	if (slot->what && slot->epoch == epoch)
+	if (slot->file_key && slot->epoch == epoch)
 		spill(slot);
 	__builtin_memset(slot, 0, sizeof(*slot));
-	slot->what = key->what;
-	slot->who = key->who;
+	slot->file_key = key->file_key;
+	slot->process_key = key->process_key;
 	slot->epoch = epoch;
 	slot->first_ns = bpf_ktime_get_ns();
 }
@@ -181,8 +183,8 @@ static __always_inline bool is_file(u32 mode)
 static __always_inline struct use_key key_of_inode(struct inode *inode, u32 tgid)
 {
 	struct use_key key = {
-		.what = number_of(inode),
-		.who = (READ(inode, i_ino) ^ READ(inode, i_generation)) << 32 | tgid,
+		.file_key = number_of(inode),
+		.process_key = (READ(inode, i_ino) ^ READ(inode, i_generation)) << 32 | tgid,
 	};
 
 	return key;
@@ -246,8 +248,8 @@ static __always_inline struct wire_use *entry_of(struct inode *inode, struct tas
 		return use;
 	if (!meet(inode, 0, task, level))
 		return NULL;
-	first.what = key.what;
-	first.who = key.who;
+	first.file_key = key.file_key;
+	first.process_key = key.process_key;
 	first.first_ns = bpf_ktime_get_ns();
 	identify(inode, &first.inode);
 	add_use(&first);

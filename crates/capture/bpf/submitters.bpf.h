@@ -2,11 +2,11 @@
 /*
  * Who asked: threads and cgroups, sent when first seen, and the stacks of those that submit.
  */
-#ifndef IOWHY_WHO_H
-#define IOWHY_WHO_H
+#ifndef IOWHY_SUBMITTERS_H
+#define IOWHY_SUBMITTERS_H
 
 #include "emit.bpf.h"
-#include "what.bpf.h"
+#include "file_of_bio.bpf.h"
 
 SEEN_MAP(seen_tasks);
 SEEN_MAP(seen_cgroups);

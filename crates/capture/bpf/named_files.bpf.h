@@ -4,10 +4,10 @@
  * nothing, there is only the text that the program gave: it is charged to its directory as the
  * program named it, and removals and renames are sent one by one besides, as far as they are few.
  */
-#ifndef IOWHY_PATH_H
-#define IOWHY_PATH_H
+#ifndef IOWHY_NAMED_FILES_H
+#define IOWHY_NAMED_FILES_H
 
-#include "use.bpf.h"
+#include "file_activity.bpf.h"
 
 #define AT_FDCWD   (-100)
 #define LOOKED_AT  256 /* bytes of a path in which its directory is looked for */
@@ -125,18 +125,18 @@ static __always_inline struct wire_use *slot_of_path(struct wire_slots *own, str
 						     struct dentry *base, struct task_struct *task)
 {
 	u64 directory = directory_of(ROOM_CALL);
-	struct use_key key = { .who = call->tgid };
+	struct use_key key = { .process_key = call->tgid };
 	u32 epoch = epoch_now();
 	struct wire_use *slot;
 
-	key.what = directory ^ (call->base.address * 0x9e3779b97f4a7c15ULL);
-	key.what &= ~(1ULL << 63);
+	key.file_key = directory ^ (call->base.address * 0x9e3779b97f4a7c15ULL);
+	key.file_key &= ~(1ULL << 63);
 	slot = slot_of_key(own, &key, epoch);
 	if (is_of(slot, &key, epoch))
 		return slot;
 	see_file(call->base.address, number_of(base), ROOM_SUBMIT);
 	see_task(number_of(task), ROOM_SUBMIT);
-	see_place(key.what, directory & ((1 << PLACE_BITS) - 1));
+	see_place(key.file_key, directory & ((1 << PLACE_BITS) - 1));
 	begin_slot(slot, &key, epoch);
 	return slot;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (MIT OR Apache-2.0) */
 /* Which devices are watched, and what their numbers are. */
-#ifndef IOWHY_WATCHED_H
-#define IOWHY_WATCHED_H
+#ifndef IOWHY_WATCHED_DEVICES_H
+#define IOWHY_WATCHED_DEVICES_H
 
 #include "compat.bpf.h"
 

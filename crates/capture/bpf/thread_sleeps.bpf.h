@@ -4,14 +4,14 @@
  * a semaphore). Nearly all of them have nothing to do with storage, so they cost a few words in an
  * array; one is told where the thread that ends it waited for storage meanwhile.
  */
-#ifndef IOWHY_NAPS_H
-#define IOWHY_NAPS_H
+#ifndef IOWHY_THREAD_SLEEPS_H
+#define IOWHY_THREAD_SLEEPS_H
 
 #include "wait_stacks.bpf.h"
-#include "who.bpf.h"
+#include "submitters.bpf.h"
 
 /* A sleep is the same as the one before where only a time limit ended that. */
-#define SAME_NAP_NS 20000000
+#define SAME_SLEEP_NS 20000000
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -62,19 +62,20 @@ static __always_inline void take_place(struct wire_place *place, u32 tid)
 	place->tid = tid;
 	place->asleep = 0;
 	place->since_ns = 0;
-	place->stained_ns = 0;
+	place->storage_wait_ns = 0;
 	place->is_chained = 0;
 }
 
 /* Notes that the thread ended a wait for storage, or one for such a thread. */
-static __always_inline void stain(struct wire_place *place, u32 tid, u64 now)
+static __always_inline void mark_storage_wait(struct wire_place *place, u32 tid, u64 now)
 {
 	if (place->tid != tid)
 		take_place(place, tid);
-	place->stained_ns = now;
+	place->storage_wait_ns = now;
 }
 
-static __always_inline void begin_nap(void *ctx, u32 tid, int system_call, struct pt_regs *regs)
+static __always_inline void begin_thread_sleep(void *ctx, u32 tid, int system_call,
+					       struct pt_regs *regs)
 {
 	struct wire_place *place = place_of(tid);
 	u64 now = bpf_ktime_get_ns(), address = first_argument_of(regs);
@@ -83,7 +84,7 @@ static __always_inline void begin_nap(void *ctx, u32 tid, int system_call, struc
 		return;
 	if (place->tid != tid)
 		take_place(place, tid);
-	if (!place->since_ns || now - place->woken_ns > SAME_NAP_NS ||
+	if (!place->since_ns || now - place->woken_ns > SAME_SLEEP_NS ||
 	    place->system_call != system_call || place->address != address) {
 		place->since_ns = now;
 		place->system_call = system_call;
@@ -98,8 +99,8 @@ static __always_inline void begin_nap(void *ctx, u32 tid, int system_call, struc
 }
 
 /* One that began before the watch. */
-static __always_inline void add_earlier_nap(struct wire_place *place, u32 tid, int system_call,
-					    struct pt_regs *regs)
+static __always_inline void add_earlier_thread_sleep(struct wire_place *place, u32 tid,
+						     int system_call, struct pt_regs *regs)
 {
 	if (place->tid == tid && place->asleep)
 		return;
@@ -114,8 +115,8 @@ static __always_inline void add_earlier_nap(struct wire_place *place, u32 tid, i
 }
 
 /* Tells of the nap of `task` that `waker` ends, which waited for storage meanwhile. */
-static __always_inline void tell_nap(struct wire_place *place, struct task_struct *task,
-				     struct task_struct *waker, u64 since, u64 now)
+static __always_inline void send_thread_sleep(struct wire_place *place, struct task_struct *task,
+					      struct task_struct *waker, u64 since, u64 now)
 {
 	struct wire_wait wait = { .kind = WIRE_WAIT,
 				  .flags = place->flags | WAIT_FOR_THREAD,
@@ -141,7 +142,8 @@ static __always_inline void tell_nap(struct wire_place *place, struct task_struc
 	place->is_chained = 1;
 }
 
-static __always_inline void end_nap(void *ctx, struct wire_place *place, struct task_struct *task)
+static __always_inline void end_thread_sleep(void *ctx, struct wire_place *place,
+					     struct task_struct *task)
 {
 	u64 now = bpf_ktime_get_ns(), since = place->since_ns;
 	struct task_struct *waker;
@@ -149,7 +151,7 @@ static __always_inline void end_nap(void *ctx, struct wire_place *place, struct 
 
 	place->asleep = 0;
 	place->since_ns = 0;
-	if (now - since < settings.nap_ns && !place->is_timed)
+	if (now - since < settings.thread_sleep_ns && !place->is_timed)
 		return;
 	waker = current_task();
 	if (is_in_interrupt(ctx, waker)) {
@@ -159,13 +161,13 @@ static __always_inline void end_nap(void *ctx, struct wire_place *place, struct 
 			place->since_ns = since;
 		return;
 	}
-	if (now - since < settings.nap_ns)
+	if (now - since < settings.thread_sleep_ns)
 		return;
 	of_waker = place_of(READ(waker, pid));
-	if (!of_waker || of_waker->tid != READ(waker, pid) || of_waker->stained_ns <= since)
+	if (!of_waker || of_waker->tid != READ(waker, pid) || of_waker->storage_wait_ns <= since)
 		return;
-	tell_nap(place, task, waker, since, now);
-	place->stained_ns = now;
+	send_thread_sleep(place, task, waker, since, now);
+	place->storage_wait_ns = now;
 }
 
 #endif

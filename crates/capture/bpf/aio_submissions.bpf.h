@@ -3,10 +3,10 @@
  * What io_submit hands over: an array of descriptions in the program's memory. They are counted when
  * they are submitted, with the bytes that they ask for: their ends tell no file.
  */
-#ifndef IOWHY_AIO_H
-#define IOWHY_AIO_H
+#ifndef IOWHY_AIO_SUBMISSIONS_H
+#define IOWHY_AIO_SUBMISSIONS_H
 
-#include "use.bpf.h"
+#include "file_activity.bpf.h"
 
 #define MOST_SUBMITTED 64 /* of one call; further ones are counted as not looked at */
 #define MOST_VECTORS   8

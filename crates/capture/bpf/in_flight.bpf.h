@@ -6,8 +6,8 @@
  * A key has two places; where both are taken it goes to a hash map, which is looked at only while
  * there is anything in it. The first place is the common case and all that is inlined.
  */
-#ifndef IOWHY_TABLE_H
-#define IOWHY_TABLE_H
+#ifndef IOWHY_IN_FLIGHT_H
+#define IOWHY_IN_FLIGHT_H
 
 #include "emit.bpf.h"
 
@@ -29,7 +29,7 @@ struct {
 	__uint(max_entries, 1 << PAIRS_BITS);
 	__type(key, u32);
 	__type(value, struct wire_pair);
-} under_way SEC(".maps");
+} pending SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -72,7 +72,7 @@ static __always_inline struct wire_pair *pair_of(u64 key)
 {
 	u32 place = (key * 0x9e3779b97f4a7c15ULL) >> (64 - PAIRS_BITS);
 
-	return bpf_map_lookup_elem(&under_way, &place);
+	return bpf_map_lookup_elem(&pending, &place);
 }
 
 static __noinline struct wire_request *find_overflowed(u64 key)

@@ -4,8 +4,8 @@
  * metadata and journals by their owner first, then direct I/O by its open file, then the pages
  * themselves. What no rule proves stays without a name.
  */
-#ifndef IOWHY_WHAT_H
-#define IOWHY_WHAT_H
+#ifndef IOWHY_FILE_OF_BIO_H
+#define IOWHY_FILE_OF_BIO_H
 
 #include "emit.bpf.h"
 

@@ -3,15 +3,15 @@
  * From a request to its bios: what is under way, how a request takes over what is known of its
  * bios, and how it leaves with the files and owners of all of them.
  */
-#ifndef IOWHY_CHAIN_H
-#define IOWHY_CHAIN_H
+#ifndef IOWHY_REQUEST_BIOS_H
+#define IOWHY_REQUEST_BIOS_H
 
-#include "below.bpf.h"
+#include "handed_on_bios.bpf.h"
 #include "emit.bpf.h"
 #include "owners.bpf.h"
-#include "table.bpf.h"
-#include "watched.bpf.h"
-#include "what.bpf.h"
+#include "in_flight.bpf.h"
+#include "watched_devices.bpf.h"
+#include "file_of_bio.bpf.h"
 
 #define MAX_BIOS    256 /* of one request that are looked at */
 #define MAX_VECTORS 256 /* of one bio that are looked at */

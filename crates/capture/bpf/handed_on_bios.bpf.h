@@ -6,11 +6,11 @@
  *
  * Several ways to one device (NVMe) are no disks of their own: there the disk above is all there is.
  */
-#ifndef IOWHY_BELOW_H
-#define IOWHY_BELOW_H
+#ifndef IOWHY_HANDED_ON_BIOS_H
+#define IOWHY_HANDED_ON_BIOS_H
 
-#include "table.bpf.h"
-#include "watched.bpf.h"
+#include "in_flight.bpf.h"
+#include "watched_devices.bpf.h"
 
 /* No address of a bio has it. */
 #define ABOVE 1
