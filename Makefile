@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: help demo test test-static test-kernels kernels-page lint book deny bench-capture bench-blktrace bench-locate bench-calls bench-views bench-peers bench-waits lab-matrix deps
+.PHONY: help demo test test-static test-kernels kernels-page lint screens book deny bench-capture bench-blktrace bench-locate bench-calls bench-views bench-peers bench-waits lab-matrix deps
 
 # The compiler for BPF. Debian 12 has it; crates/capture asks for it by this variable.
 export CLANG ?= clang-16
@@ -37,6 +37,10 @@ kernels-page: ## Ask each kernel in a guest what it gives; writes docs/kernels.m
 lint: ## Check formatting and lints
 	@scripts/install-deps build
 	@scripts/lint
+
+screens: ## Write docs/screens.md from recordings in KEPT (iowhy-labs matrix --keep KEPT)
+	cargo build --release --package iowhy --package iowhy-labs
+	$(TARGET)/release/iowhy-labs screens --kept "$(KEPT)"
 
 book: ## Build docs/ as a book
 	@scripts/book

@@ -16,6 +16,7 @@
 //! | [`bench_blktrace`] | `cargo lab bench-blktrace` |
 //! | [`bench_peers`] | `cargo lab bench-peers` |
 //! | [`page`] | the parts of docs/ that labs write |
+//! | [`screens`] | `iowhy-labs screens`: docs/screens.md |
 //! | [`demo`] | `cargo lab demo` |
 //! | [`located`] | `iowhy locate` beside debugfs |
 //! | [`classes`] | `cargo lab classes`: each wait class made to happen |
@@ -49,6 +50,7 @@ pub mod page;
 pub mod process;
 pub mod recorded;
 pub mod scratch;
+pub mod screens;
 pub mod vm;
 pub mod workload;
 

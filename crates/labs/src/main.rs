@@ -9,7 +9,7 @@ use iowhy_labs::error::Context;
 use iowhy_labs::scratch::{self, Scratch};
 use iowhy_labs::workload::Workload;
 use iowhy_labs::{
-    Result, bench, bench_blktrace, bench_peers, bench_views, classes, demo, kernels, labs, vm,
+    Result, bench, bench_blktrace, bench_peers, bench_views, classes, demo, kernels, labs, screens, vm,
 };
 use std::io::Write;
 use std::process::ExitCode;
@@ -53,6 +53,8 @@ enum Command {
     Run(labs::run::Settings),
     /// Runs all labs and prints what was found, missed and false.
     Matrix(labs::matrix::Settings),
+    /// Writes the first screens of kept recordings into docs/screens.md.
+    Screens(screens::Settings),
     /// Removes what killed labs left: programs, settings, mounts, loop and zram devices, cgroups, files.
     Clean,
     /// Makes devices, says where, and keeps them until it is killed; for the test of `clean`.
@@ -94,6 +96,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::KernelsPage(settings) => kernels::run(settings, &mut say).map(done),
         Command::Run(settings) => labs::run::run(settings, &mut say).map(done),
         Command::Matrix(settings) => labs::matrix::run(settings, &mut say).map(done),
+        Command::Screens(settings) => screens::run(settings).map(done),
         Command::Clean => scratch::remove_dead().map(|removed| say(&removed.to_string())).map(done),
         Command::Hold => hold().map(done),
         Command::Workload(workload) => workload.run().map(done),
