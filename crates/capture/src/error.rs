@@ -15,6 +15,8 @@ pub enum Error {
     Privilege {
         /// The capabilities that are missing, as the kernel names them.
         missing: String,
+        /// The command that grants them.
+        granting: String,
     },
     /// The kernel does not describe its own types.
     #[error(
@@ -87,8 +89,7 @@ impl Error {
     /// What the user can do about it: a current value, a needed value, a command.
     pub fn hint(&self) -> String {
         match self {
-            Error::Privilege { .. } => {
-                let granting = crate::privilege::granting();
+            Error::Privilege { granting, .. } => {
                 format!("run it as root: `sudo iowhy`; or grant what it needs: `{granting}`")
             }
             Error::NoBtf { .. } => {

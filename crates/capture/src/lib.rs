@@ -7,9 +7,14 @@
 //! | [`kernel`] | facts about this kernel, asked once |
 //! | [`plan`] | which probes, from facts and wishes: pure |
 //! | [`privilege`] | capabilities, and what is lost without each |
-//! | [`session`] | load, attach, read the ring, count what was lost |
+//! | `loader` | compiled programs, loaded by libbpf |
+//! | `settings` | what a watch tells its programs before they are loaded |
+//! | [`session`] | attach, read the ring, count what was lost |
+//! | `calls`, `file_calls` | system calls by number: what waits need of them, and which use files |
+//! | [`changes`] | settings of devices that change while a watch runs |
 //! | `counters` | what the programs count on their own, and what it means |
 //! | [`snapshot`] | what is there already when a watch begins, and still when it ends |
+//! | [`held_files`] | files that processes hold open |
 //! | [`reader`] | a process of iowhy's own that reads what may never answer |
 //! | [`standing`] | threads that sleep for others when a watch ends, and for whom |
 //! | [`uses`] | what programs do with files: which calls, and the tables in the kernel |
@@ -24,18 +29,23 @@
 #![forbid(unsafe_code)]
 
 mod calls;
+pub mod changes;
 mod counters;
 pub mod decode;
 pub mod error;
+mod file_calls;
+pub mod held_files;
 pub mod host;
 pub mod kernel;
 pub mod live;
+mod loader;
 pub mod locate;
 pub mod plan;
 pub mod privilege;
 pub mod reader;
 pub mod sampler;
 pub mod session;
+mod settings;
 pub mod snapshot;
 pub mod standing;
 pub mod survey;

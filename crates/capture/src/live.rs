@@ -2,19 +2,20 @@
 //!
 //! What does not belong here: how long to watch, and what to do with the rows.
 
+use crate::changes::Changes;
 use crate::counters::END_NOT_SEEN;
 use crate::decode::Decoder;
 use crate::decode::dirtiers::Dirtiers;
 use crate::decode::waits::Waits;
 use crate::error::Error;
-use crate::host::{changes::Changes, devices, lockdown, mounts::Mounts, own, system};
+use crate::host::{devices, lockdown, mounts::Mounts, own, system};
 use crate::kernel::{self, Facts};
-use crate::plan::{PROBES, Plan, Wishes};
+use crate::plan::{Group, PROBES, Plan, Wishes};
 use crate::privilege;
 use crate::reader::Reader;
 use crate::sampler::{Sampler, Sampling};
 use crate::session::Session;
-use crate::snapshot::{InFlight, LookedAt, Pending, Writers};
+use crate::snapshot::{self, InFlight, LookedAt, Pending, Writers};
 use crate::standing::{self, Standing};
 use crate::symbols::KernelSymbols;
 use crate::uses::Tables;
@@ -117,9 +118,15 @@ impl Live {
         let plan = Plan::new(&facts, &wishes);
         require_probes(&plan)?;
         let limited = !wishes.devices.is_empty();
-        let mut session = Session::begin(&plan, &facts, &wishes, || {
-            environment.start_ns = system::now_ns();
-            devices::read_start(&mut environment.devices);
+        let mut asleep = Vec::new();
+        let session = Session::begin(&plan, &facts, &wishes, |session, group| match group {
+            Group::Block => {
+                environment.start_ns = system::now_ns();
+                devices::read_start(&mut environment.devices);
+            }
+            // At once: who wakes before the sleepers are listed would be seen by nobody.
+            Group::Wait => snapshot::sleepers(session, |record| asleep.push(record.to_vec())),
+            _ => (),
         })?;
         let unlisted = in_flight.add(&session).unlisted;
         tell(&mut decoder, &session, environment.start_ns);
@@ -133,7 +140,7 @@ impl Live {
         Ok(Live {
             sampler: options.sampling.map(|sampling| Sampler::new(sampling, start_ns)),
             changes: Changes::new(start_ns),
-            asleep: std::mem::take(&mut session.sleepers),
+            asleep,
             session,
             decoder,
             reader,

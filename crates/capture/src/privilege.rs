@@ -104,7 +104,10 @@ fn missing_of(effective: CapabilitySet) -> Vec<&'static Capability> {
 pub fn require() -> Result<(), Error> {
     let missing: Vec<&str> =
         missing().into_iter().filter(|it| it.needed).map(|it| it.name).collect();
-    if missing.is_empty() { Ok(()) } else { Err(Error::Privilege { missing: missing.join(", ") }) }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(Error::Privilege { missing: missing.join(", "), granting: granting() })
 }
 
 /// The command that grants all of them: what it sets replaces what was set before.

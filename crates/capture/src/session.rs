@@ -3,38 +3,23 @@
 //! What does not belong here: which programs (see [`crate::plan`]) and what their records mean
 //! (see [`crate::decode`]).
 
-use crate::calls;
 use crate::counters::{COUNTERS, SKIPPED, batch_of, counter, untold};
 use crate::error::Error;
-use crate::host::mounts::Mounts;
-use crate::kernel::{Facts, UringResult};
+use crate::kernel::Facts;
+use crate::loader::{self, object};
 use crate::plan::{Group, Plan, Probe, Wishes};
-use crate::snapshot;
-use crate::uses;
+use crate::settings;
 use crate::wire;
 use iowhy_core::model::Losses;
 use libbpf_rs::{
-    Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject, PrintLevel, ProgramMut,
-    RingBuffer, RingBufferBuilder,
+    Link, MapCore, MapFlags, MapHandle, Object, ProgramMut, RingBuffer, RingBufferBuilder,
 };
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
+use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd};
 use std::rc::Rc;
-use std::sync::Mutex;
-use zerocopy::{FromBytes, FromZeros, IntoBytes};
-
-/// An object file, aligned as an ELF reader expects it.
-#[repr(align(8))]
-struct Aligned<T: ?Sized>(T);
-
-macro_rules! object {
-    ($name:literal) => {{
-        static OBJECT: &Aligned<[u8]> =
-            &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".bpf.o")));
-        &OBJECT.0
-    }};
-}
+use zerocopy::{FromBytes, IntoBytes};
 
 /// The compiled programs of a group; the first that the kernel takes is used. The plain ones do
 /// without atomic instructions, which Linux 5.12 brought.
@@ -50,29 +35,6 @@ fn objects_of(group: Group) -> Vec<&'static [u8]> {
     }
 }
 
-/// The program that looks up symbols: it is run before others are loaded, with what it finds.
-pub(crate) fn load_symbols() -> libbpf_rs::Result<Object> {
-    libbpf_rs::set_print(Some((PrintLevel::Warn, keep_warning)));
-    ObjectBuilder::default().open_memory(object!("symbols"))?.load()
-}
-
-/// libbpf explains a failure in warnings; they are kept for the error message.
-static WARNINGS: Mutex<String> = Mutex::new(String::new());
-
-fn keep_warning(_level: PrintLevel, text: String) {
-    if let Ok(mut warnings) = WARNINGS.lock() {
-        // The verifier's log can be long; what is wrong stands at its end.
-        if warnings.len() > 1 << 16 {
-            warnings.clear();
-        }
-        warnings.push_str(&text);
-    }
-}
-
-fn take_warnings() -> String {
-    WARNINGS.lock().map(|mut warnings| std::mem::take(&mut *warnings)).unwrap_or_default()
-}
-
 /// Programs that are attached, and the ring they write to.
 pub struct Session {
     // Fields are dropped in this order: detach first, then forget the ring and the maps.
@@ -86,8 +48,6 @@ pub struct Session {
     untold: RefCell<FxHashMap<&'static str, u64>>,
     /// Probes that were planned and could not be used, with the kernel's reason.
     pub failed: Vec<(Probe, String)>,
-    /// Who slept when waits were watched from then on, each as a `wire_sleeper`.
-    pub sleepers: Vec<Vec<u8>>,
 }
 
 /// Records copied out of the ring, one after the other, each ending at a multiple of 8 bytes.
@@ -100,15 +60,15 @@ struct Inbox {
 impl Session {
     /// Loads and attaches what `plan` says. What is not needed by every watch may fail: it is
     /// noted in [`Session::failed`].
-    /// `begun` is called when requests are seen from then on.
+    /// `attached` is called with each group whose programs run from then on: block first.
     pub fn begin(
         plan: &Plan,
         facts: &Facts,
         wishes: &Wishes,
-        begun: impl FnOnce(),
+        mut attached: impl FnMut(&Session, Group),
     ) -> Result<Session, Error> {
-        libbpf_rs::set_print(Some((PrintLevel::Warn, keep_warning)));
-        let settings = settings(facts, wishes)?;
+        loader::keep_warnings();
+        let settings = settings::of(facts, wishes)?;
         let (mut objects, mut failed) = (Vec::new(), Vec::new());
         // All before the first is attached: the verifier takes a CPU for a while, which is no part of a watch.
         load_groups(plan, &settings, &mut objects, &mut failed)?;
@@ -122,18 +82,12 @@ impl Session {
             skipped_before: FxHashMap::default(),
             untold: RefCell::default(),
             failed,
-            sleepers: Vec::new(),
         };
         session.attach(plan, Group::Block)?;
-        begun();
+        attached(&session, Group::Block);
         for group in plan.groups().into_iter().filter(|group| *group != Group::Block) {
             session.attach(plan, group)?;
-            if group == Group::Wait {
-                // At once: what sleeps now and wakes before somebody looked would be seen by nobody.
-                let mut asleep = Vec::new();
-                snapshot::sleepers(&session, |record| asleep.push(record.to_vec()));
-                session.sleepers = asleep;
-            }
+            attached(&session, group);
             // What requests send meanwhile must not fill the ring.
             session.ring.consume_raw();
         }
@@ -363,69 +317,9 @@ impl Session {
     }
 }
 
-/// Kernel stacks taken of waits, a second on each CPU: enough for every wait of a slow disk.
-const WAIT_STACKS_PER_SECOND: u32 = 20_000;
-
-/// Sleeps for other threads that are shorter have no row, nanoseconds.
-const NAP_NS: u64 = 1_000_000;
-
-/// Waits for threads that waited for storage, told a second on each CPU.
-const CHAINS_PER_SECOND: u32 = 5_000;
-/// Removals and renames of files that are told one by one, a second on each CPU; further ones are
-/// counted by directory.
-const CALLS_PER_SECOND: u32 = 5000;
-
 fn memory_of(fd: i32) -> u64 {
     let text = crate::host::read_text(format!("/proc/self/fdinfo/{fd}")).unwrap_or_default();
     text.lines().find_map(|line| line.strip_prefix("memlock:")?.trim().parse().ok()).unwrap_or(0)
-}
-
-fn settings(facts: &Facts, wishes: &Wishes) -> Result<wire::wire_settings, Error> {
-    let mut settings = wire::wire_settings::new_zeroed();
-    settings.page_shift = facts.page_size.trailing_zeros();
-    settings.device_count = wishes.devices.len() as u32;
-    settings.stacks_per_second = wishes.stacks_per_second;
-    settings.wait_stacks_per_second = WAIT_STACKS_PER_SECOND;
-    calls::mark(calls::OF_FILES, &mut settings.file_calls);
-    calls::mark(calls::OF_SLEEPERS, &mut settings.sleep_calls);
-    if wishes.chains {
-        calls::mark(calls::OF_THREAD_SLEEPERS, &mut settings.thread_calls);
-    }
-    settings.futex_call = libc::SYS_futex as i32;
-    settings.has_fuse = u32::from(Mounts::read().has_fuse());
-    calls::mark(calls::OF_NAMES, &mut settings.name_calls);
-    settings.thread_sleep_ns = NAP_NS;
-    settings.chains_per_second = CHAINS_PER_SECOND;
-    if wishes.user_stacks {
-        settings.wait_user_stacks_per_second = wishes.stacks_per_second;
-    }
-    uses::mark(&mut settings);
-    settings.calls_per_second = CALLS_PER_SECOND;
-    settings.each_open = u8::from(wishes.opens);
-    settings.switch_has_state = facts.switch_has_state.into();
-    settings.uring_result = match facts.uring_result {
-        UringResult::Alone => wire::URING_UNKNOWN,
-        UringResult::Argument => wire::URING_ARGUMENT,
-        UringResult::Entry => wire::URING_CQE,
-    } as u8;
-    settings.user_stacks = u8::from(wishes.user_stacks);
-    settings.preemptible = u8::from(facts.programs_are_preemptible);
-    settings.rq_events_have_queue = u8::from(facts.rq_events_have_queue);
-    settings.bio_events_have_queue = u8::from(facts.bio_events_have_queue);
-    settings.merge_events_have_request = u8::from(facts.merge_events_have_request);
-    if wishes.devices.len() > settings.devices.len() {
-        return Err(Error::TooManyDevices {
-            count: wishes.devices.len(),
-            most: settings.devices.len(),
-        });
-    }
-    for (slot, device) in settings.devices.iter_mut().zip(&wishes.devices) {
-        *slot = *device;
-    }
-    for (slot, address) in settings.end_io.iter_mut().zip(&facts.end_io) {
-        *slot = *address;
-    }
-    Ok(settings)
 }
 
 fn group_name(group: Group) -> String {
@@ -469,48 +363,13 @@ fn load(
 ) -> Result<Object, String> {
     let mut result = Err(String::new());
     for object in objects_of(group) {
-        result = load_object(object, probes, settings, earlier);
+        let is_wanted = |name: &OsStr| probes.iter().any(|probe| name == probe.program);
+        result = loader::load(object, is_wanted, settings.as_bytes(), earlier);
         if result.is_ok() {
             break;
         }
     }
     result
-}
-
-fn load_object(
-    object: &[u8],
-    probes: &[Probe],
-    settings: &wire::wire_settings,
-    earlier: &[Object],
-) -> Result<Object, String> {
-    take_warnings();
-    let mut open =
-        ObjectBuilder::default().open_memory(object).map_err(|cause| cause.to_string())?;
-    prepare(&mut open, probes, settings, earlier).map_err(|cause| cause.to_string())?;
-    open.load().map_err(|cause| format!("{cause}\n{}", take_warnings()))
-}
-
-fn prepare(
-    open: &mut OpenObject,
-    probes: &[Probe],
-    settings: &wire::wire_settings,
-    earlier: &[Object],
-) -> libbpf_rs::Result<()> {
-    for mut program in open.progs_mut() {
-        let wanted = probes.iter().any(|probe| program.name() == probe.program);
-        program.set_autoload(wanted);
-    }
-    for mut map in open.maps_mut() {
-        if map.name().to_string_lossy().contains("rodata") {
-            map.set_initial_value(settings.as_bytes())?;
-            continue;
-        }
-        let shared = earlier.iter().flat_map(Object::maps).find(|other| other.name() == map.name());
-        if let Some(shared) = shared {
-            map.reuse_fd(shared.as_fd())?;
-        }
-    }
-    Ok(())
 }
 
 fn ring(objects: &[Object], inbox: &Rc<RefCell<Inbox>>) -> Result<RingBuffer<'static>, Error> {

@@ -155,7 +155,7 @@ impl Writers {
         }
         let known = self.by_inode.entry(key).or_default();
         if known.len() < MOST_WRITERS && known.iter().all(|(tgid, _)| *tgid != writer.tgid) {
-            known.push((writer.tgid, crate::decode::tasks::text_of(&writer.process)));
+            known.push((writer.tgid, crate::host::text_of(&writer.process)));
         }
     }
 

@@ -112,7 +112,8 @@ pub fn now(
             if !waiting.contains(&thread_sleeper.wait.tgid) {
                 return;
             }
-            one.frames = reader.sleeping_stack(thread_sleeper.wait.tgid, thread_sleeper.stack_pointer);
+            one.frames =
+                reader.sleeping_stack(thread_sleeper.wait.tgid, thread_sleeper.stack_pointer);
         }
         found.push(one);
     });

@@ -187,7 +187,7 @@ fn probes(facts: &Facts, programs: &mut Vec<Program>) -> Vec<Item> {
         items.push(item("tracepoints", State::Yes, format!("all {}", facts.tracepoints.len()), ""));
     }
     let begun = Instant::now();
-    match Session::begin(&plan, facts, &wishes, || ()) {
+    match Session::begin(&plan, facts, &wishes, |_, _| ()) {
         Ok(session) => {
             let took = begun.elapsed().as_millis();
             *programs = outcomes(&plan, &session);

@@ -9,7 +9,8 @@ use iowhy_labs::error::Context;
 use iowhy_labs::scratch::{self, Scratch};
 use iowhy_labs::workload::Workload;
 use iowhy_labs::{
-    Result, bench, bench_blktrace, bench_peers, bench_views, classes, demo, kernels, labs, screens, vm,
+    Result, bench, bench_blktrace, bench_peers, bench_views, classes, demo, kernels, labs, screens,
+    vm,
 };
 use std::io::Write;
 use std::process::ExitCode;

@@ -5,7 +5,8 @@ use crate::failure::Failure;
 use crate::output::{self, Answer};
 use crate::sources;
 use crate::watching::{Sink, Until, watch};
-use iowhy_capture::host::held::{self, Held, Hold, Kind, Mode};
+use iowhy_capture::held_files;
+use iowhy_capture::host::held::{Held, Hold, Kind, Mode};
 use iowhy_capture::live::Options;
 use iowhy_capture::reader::Reader;
 use iowhy_core::model::{Filter, Name, Names};
@@ -119,7 +120,7 @@ fn held(args: &Opens) -> Result<(), Failure> {
         };
         args.processes.is_empty() || args.processes.iter().any(is)
     };
-    let mut found = held::read(&Reader::default(), is_wanted, &args.files);
+    let mut found = held_files::read(&Reader::default(), is_wanted, &args.files);
     found.held.sort_by_key(|held| {
         let (deleted, size) = (held.deleted, held.taken.filter(|_| held.deleted));
         (deleted, deleted && !held.in_memory, size, held.pid, held.hold)

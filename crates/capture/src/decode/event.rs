@@ -44,7 +44,7 @@ impl Decoder {
             rwbs,
             error: self.errno(event.error).unwrap_or(0),
             pid: event.tid,
-            process: Some(names.intern(&super::tasks::text_of(&event.comm))),
+            process: Some(names.intern(&crate::host::text_of(&event.comm))),
             payload: has_payload.then_some(event.payload),
             payload_major: remapped.then_some(event.payload_device >> 20),
             payload_minor: remapped.then_some(event.payload_device & 0xf_ffff),

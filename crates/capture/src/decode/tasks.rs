@@ -4,6 +4,7 @@ use super::cgroups::Cgroups;
 use super::files::Files;
 use crate::host::cgroup::container_of;
 use crate::host::process::{Identity, tick_ns};
+use crate::host::text_of;
 use crate::host::users::Users;
 use crate::reader::Reader;
 use crate::wire;
@@ -176,13 +177,6 @@ fn forget_ended(tasks: &mut FxHashMap<u32, Task>, is_alive: impl Fn(u32) -> bool
 fn is_alive(number: u32) -> bool {
     // Threads are there by their number too, although they are not listed.
     Path::new("/proc").join(number.to_string()).exists()
-}
-
-/// A name of fixed room, ended by a NUL where it is shorter.
-pub(crate) fn text_of(bytes: &[std::ffi::c_char]) -> String {
-    let bytes: Vec<u8> =
-        bytes.iter().map(|byte| *byte as u8).take_while(|byte| *byte != 0).collect();
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 #[cfg(test)]

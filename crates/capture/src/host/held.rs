@@ -6,7 +6,6 @@
 use super::mounts::Mounts;
 use super::read_text;
 use super::users::Users;
-use crate::reader::Reader;
 use rustc_hash::FxHashSet;
 use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, statx};
 use serde::{Deserialize, Serialize};
@@ -113,7 +112,7 @@ pub struct Found {
 
 impl Found {
     /// Adds what one process holds.
-    fn add(&mut self, mut own: Found) {
+    pub(crate) fn add(&mut self, mut own: Found) {
         let room = MOST_ROWS.saturating_sub(self.held.len());
         self.left_out += own.left_out + own.held.len().saturating_sub(room) as u64;
         own.held.truncate(room);
@@ -130,29 +129,6 @@ impl Found {
         let each = each.filter(|held| seen.insert((held.device, held.inode)));
         each.fold((0, 0), |(files, bytes), held| (files + 1, bytes + held.taken.unwrap_or(0)))
     }
-}
-
-/// Has `reader` look at every process that `wanted` names by number and name, and keep the files whose
-/// path begins with one of `prefixes`; all without any.
-pub fn read(reader: &Reader, wanted: impl Fn(u32, &str) -> bool, prefixes: &[String]) -> Found {
-    let mut found = Found::default();
-    let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<u32>().ok();
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let mut pids: Vec<u32> = entries.filter_map(number).collect();
-    pids.sort_unstable();
-    for pid in pids {
-        // Who ends meanwhile holds nothing any more.
-        let Some(process) = read_text(format!("/proc/{pid}/comm")) else { continue };
-        if !wanted(pid, &process) {
-            continue;
-        }
-        found.processes += 1;
-        match reader.held(pid, prefixes) {
-            Ok(own) => found.add(own),
-            Err(_) => found.unanswered += 1,
-        }
-    }
-    found
 }
 
 fn namespace(pid: &str) -> Option<PathBuf> {

@@ -4,7 +4,6 @@
 //! What does not belong here: block I/O itself.
 
 pub mod cgroup;
-pub mod changes;
 pub mod devices;
 mod fuse;
 pub mod held;
@@ -23,6 +22,13 @@ use std::path::Path;
 pub(crate) fn read_text(path: impl AsRef<Path>) -> Option<String> {
     let bytes = std::fs::read(path).ok()?;
     Some(String::from_utf8_lossy(&bytes).trim_end_matches('\n').to_owned())
+}
+
+/// A name of fixed room, ended by a NUL where it is shorter.
+pub(crate) fn text_of(bytes: &[std::ffi::c_char]) -> String {
+    let bytes: Vec<u8> =
+        bytes.iter().map(|byte| *byte as u8).take_while(|byte| *byte != 0).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// The number that a small file holds.

@@ -45,9 +45,11 @@ impl Tools {
         let process = question.process;
         match &question.what {
             What::Functions(addresses) => serde_json::to_value(self.functions(process, addresses)),
-            What::Stack { stack_pointer } => {
-                serde_json::to_value(sleeping_stack::frames(process, *stack_pointer, &mut self.code))
-            }
+            What::Stack { stack_pointer } => serde_json::to_value(sleeping_stack::frames(
+                process,
+                *stack_pointer,
+                &mut self.code,
+            )),
             What::Words { address } => serde_json::to_value(words_at(process, *address)),
             What::Arguments => serde_json::to_value(arguments_of(process)),
             What::Settings { directories } => {

@@ -126,13 +126,7 @@ impl Sampler {
     }
 
     /// Looks, whenever it is; `pending` is what was under way at `now_ns`.
-    pub fn look(
-        &mut self,
-        now_ns: u64,
-        pending: &[Pending],
-        batch: &mut Batch,
-        names: &mut Names,
-    ) {
+    pub fn look(&mut self, now_ns: u64, pending: &[Pending], batch: &mut Batch, names: &mut Names) {
         let mut out = Out { now_ns, written: &mut self.written, batch, names };
         devices::look(pending, &mut out);
         system::look(&mut out);

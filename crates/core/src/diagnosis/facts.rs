@@ -1,7 +1,7 @@
 //! What rules ask a summary. Pure: nothing here judges.
 
-use super::finding::Subject;
-use super::rule::Missing;
+use super::missing::Missing;
+use super::subject::Subject;
 use crate::analysis::patterns::{DevicePatterns, WaitGroup, WaitStack};
 use crate::analysis::summary::{
     CodePathRow, DeviceSummary, DirectionSummary, ProcessRow, Row, Stage, Summary,

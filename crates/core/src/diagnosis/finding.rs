@@ -1,6 +1,7 @@
 //! A named cause: who, how much, how sure, how it shows, what to do, and what would refute it.
 
-use super::facts::Facts;
+use super::facts::{Facts, Waited, Work, device_time_ns};
+use super::subject::Subject;
 use serde::Serialize;
 
 /// From which share of the time on a finding is worth a warning. Below a tenth, removing the cause
@@ -68,21 +69,6 @@ impl Confidence {
             _ => Confidence::Possible,
         }
     }
-}
-
-/// Who and what it is about; what is not known or does not apply is `None`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Subject {
-    /// The block device.
-    pub device: Option<String>,
-    /// The process that causes it.
-    pub process: Option<String>,
-    /// Its number.
-    pub pid: Option<u32>,
-    /// Its container or systemd unit.
-    pub container: Option<String>,
-    /// The file, or a pattern of files.
-    pub file: Option<String>,
 }
 
 /// A figure that speaks for the cause, and where to see it.
@@ -256,6 +242,23 @@ impl Finding {
         self
     }
 
+    /// Of work that goes on while others wait for the same device: at most its share of their time; where nobody
+    /// waits, it is information.
+    pub(super) fn of_work(
+        facts: &Facts<'_>,
+        work: &Work<'_>,
+        victims: &Waited<'_>,
+        sentence: String,
+    ) -> Finding {
+        if victims.time_ns == 0 {
+            let whole = device_time_ns(work.device);
+            let time_ns = (work.share * whole as f64) as u64;
+            return Finding::of_device(facts, time_ns, whole, sentence).at_most(Severity::Info);
+        }
+        let time_ns = (victims.time_ns as f64 * work.share) as u64;
+        Finding::of_blocked(facts, time_ns, sentence).upper_bound()
+    }
+
     /// A figure that speaks for it, and the command that shows it. `iowhy` without a view means all of its
     /// sections: the first page shows what there is room for.
     #[must_use]
@@ -337,11 +340,13 @@ impl Finding {
 
     /// Adds what is the same for every rule: the severity from the impact, the confidence from what
     /// the watch has lost.
-    pub(super) fn complete(mut self, cause: &'static str, facts: &Facts<'_>) -> Finding {
-        self.cause = cause;
-        if super::bottleneck::is_bottleneck(cause) {
-            self.layer = Layer::Bottleneck;
-        }
+    pub(super) fn complete(
+        mut self,
+        cause: &'static str,
+        layer: Layer,
+        facts: &Facts<'_>,
+    ) -> Finding {
+        (self.cause, self.layer) = (cause, layer);
         let severity = if self.impact >= CRITICAL_IMPACT && self.threads >= CRITICAL_THREADS {
             Severity::Critical
         } else if self.impact >= WARNING_IMPACT && self.threads >= WARNING_THREADS {

@@ -23,11 +23,13 @@ pub mod finding;
 mod herrings;
 #[cfg(test)]
 mod impacts;
+mod missing;
 mod needs;
 pub mod programs;
 mod rank;
 pub mod rule;
 pub mod rules;
+mod subject;
 #[cfg(test)]
 mod tests;
 pub(crate) mod words;
@@ -38,8 +40,9 @@ use facts::{Facts, OverTime};
 use rule::Verdict;
 use serde::Serialize;
 
-pub use finding::{Confidence, Evidence, Finding, Layer, Severity, Subject};
+pub use finding::{Confidence, Evidence, Finding, Layer, Severity};
 pub use rule::Rule;
+pub use subject::Subject;
 
 /// What iowhy says about a watch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -95,14 +98,14 @@ pub fn diagnose(summary: &Summary) -> Diagnosis {
     };
     for rule in rules::ALL {
         match (rule.judge)(&facts) {
-            Verdict::Clear => match needs::missing(rule, &facts) {
+            Verdict::Clear => match needs::missing(rule.needs, &facts) {
                 None => diagnosis.clear += 1,
                 Some(reason) => {
                     diagnosis.not_judged.push(NotJudged { cause: rule.cause, reason });
                 }
             },
             Verdict::Finding(finding) => {
-                diagnosis.findings.push(finding.complete(rule.cause, &facts));
+                diagnosis.findings.push(finding.complete(rule.cause, Layer::Cause, &facts));
             }
             Verdict::NotEnough(reason) => {
                 diagnosis.not_judged.push(NotJudged { cause: rule.cause, reason });
@@ -123,7 +126,7 @@ pub fn diagnose(summary: &Summary) -> Diagnosis {
 /// Where threads wait most, of each kind; what the data does not tell is no bottleneck.
 fn bottlenecks(facts: &Facts<'_>) -> Vec<Finding> {
     let judged = bottleneck::ALL.iter().filter_map(|rule| match (rule.judge)(facts) {
-        Verdict::Finding(finding) => Some(finding.complete(rule.cause, facts)),
+        Verdict::Finding(finding) => Some(finding.complete(rule.cause, Layer::Bottleneck, facts)),
         Verdict::Clear | Verdict::NotEnough(_) => None,
     });
     judged.collect()

@@ -4,7 +4,7 @@
 //! What does not belong here: what a rule needs to find its cause (each asks for it itself).
 
 use super::facts::Facts;
-use super::rule::Rule;
+use super::missing::Missing;
 use super::words;
 use crate::model::Origin;
 
@@ -39,17 +39,17 @@ pub(super) enum Need {
     FineTime,
 }
 
-/// What is missing to rule the rule's cause out; `None` where nothing is, or where there was nothing to
+/// What is missing to rule a cause out that has these needs; `None` where nothing is, or where there was nothing to
 /// see.
-pub(super) fn missing(rule: &Rule, facts: &Facts<'_>) -> Option<String> {
+pub(super) fn missing(needs: &[Need], facts: &Facts<'_>) -> Option<String> {
     if facts.summary().watch.requests == 0 {
         return None;
     }
-    rule.needs.iter().find_map(|need| lacks(*need, facts))
+    needs.iter().find_map(|need| lacks(*need, facts))
 }
 
 fn lacks(need: Need, facts: &Facts<'_>) -> Option<String> {
-    let said = |missing: Result<(), super::rule::Missing>| missing.err().map(|it| it.0);
+    let said = |missing: Result<(), Missing>| missing.err().map(|it| it.0);
     let unless = |there: bool, what: &str| (!there).then(|| format!("{what} are not in the data"));
     let summary = facts.summary();
     match need {

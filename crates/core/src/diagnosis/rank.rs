@@ -4,10 +4,11 @@
 //! be seen. A bottleneck claims no mechanism: any likely cause of the same waits takes its place,
 //! and says whose waits they are.
 
-use super::finding::{Confidence, Finding, Layer, Severity, Subject};
+use super::finding::{Confidence, Finding, Layer, Severity};
 #[cfg(test)]
 use super::rule::Rule;
 use super::rules;
+use super::subject::Subject;
 use std::cmp::Ordering;
 
 /// What a cause must explain at least of what its symptom does, where it is less severe. Chosen.

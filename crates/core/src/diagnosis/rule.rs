@@ -2,6 +2,7 @@
 
 use super::facts::Facts;
 use super::finding::Finding;
+use super::missing::Missing;
 use super::needs::Need;
 
 /// What a rule answers.
@@ -26,10 +27,6 @@ impl From<Finding> for Verdict {
 
 /// How a rule says early that it cannot judge: `?` on what it needs.
 pub type Judged = Result<Verdict, Missing>;
-
-/// What the data lacks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Missing(pub String);
 
 impl From<Missing> for Verdict {
     fn from(missing: Missing) -> Verdict {

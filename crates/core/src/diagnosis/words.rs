@@ -1,5 +1,6 @@
 //! Figures within sentences: three significant digits and a unit.
 
+use super::subject::Subject;
 use crate::figures::three;
 
 /// `13,920`.
@@ -50,13 +51,13 @@ pub(crate) fn process(name: &str, pid: Option<u32>, container: Option<&str>) -> 
 }
 
 /// The subject's process as sentences name it.
-pub(crate) fn who(subject: &super::Subject) -> String {
+pub(crate) fn who(subject: &Subject) -> String {
     let name = subject.process.as_deref().unwrap_or("");
     process(name, subject.pid, subject.container.as_deref())
 }
 
 /// The subject's number as a command names it: `30603`, or `PID` where it is not known.
-pub(crate) fn pid(subject: &super::Subject) -> String {
+pub(crate) fn pid(subject: &Subject) -> String {
     match subject.pid {
         Some(pid) if pid > 0 => pid.to_string(),
         _ => "PID".to_owned(),
@@ -64,12 +65,12 @@ pub(crate) fn pid(subject: &super::Subject) -> String {
 }
 
 /// ` on sda`, or nothing where the device is not known.
-pub(crate) fn on(subject: &super::Subject) -> String {
+pub(crate) fn on(subject: &Subject) -> String {
     subject.device.as_ref().map(|device| format!(" on {device}")).unwrap_or_default()
 }
 
 /// The flags of a command that shows only the subject's process, or else its device.
-pub(crate) fn flags(subject: &super::Subject) -> String {
+pub(crate) fn flags(subject: &Subject) -> String {
     match (subject.pid, &subject.device) {
         (Some(pid), _) if pid > 0 => format!(" -p {pid}"),
         (_, Some(device)) => format!(" -d {device}"),
@@ -131,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_number_that_is_not_known_has_a_name() {
-        let of = |pid| super::pid(&crate::diagnosis::Subject { pid, ..Default::default() });
+        let of = |pid| super::pid(&Subject { pid, ..Default::default() });
         assert_eq!([of(Some(7)), of(Some(0)), of(None)], ["7", "PID", "PID"]);
     }
 

@@ -56,6 +56,7 @@ pub fn tests() -> Vec<Trial> {
         trial("architecture::libraries_do_not_print", libraries_do_not_print),
         trial("architecture::files_are_short", files_are_short),
         trial("architecture::modules_say_what_they_are", modules_say_what_they_are),
+        trial("architecture::modules_stand_in_an_order", modules_stand_in_an_order),
     ]
 }
 
@@ -199,6 +200,86 @@ fn files_are_short() -> Result<()> {
         }
     }
     expect_none("files that are too long", &long);
+    Ok(())
+}
+
+/// Modules of a crate, or of a folder of one, of which none may need another that needs it: the folder, and what
+/// its modules are called by.
+const ORDERED: &[(&str, &str)] =
+    &[("capture/src/", "crate::"), ("core/src/diagnosis/", "crate::diagnosis::")];
+
+/// The module below `folder` that a file belongs to; `None` for the folder's own file and for tests.
+fn module_of<'a>(name: &'a str, folder: &str) -> Option<&'a str> {
+    let rest = name.strip_prefix(folder)?;
+    let first = rest.split('/').next()?.trim_end_matches(".rs");
+    (!["lib", "mod", "tests"].contains(&first)).then_some(first)
+}
+
+/// Lower-case modules that a path behind `prefix` names: one, or several in braces.
+fn named(after: &str) -> Vec<&str> {
+    let is_module = |word: &&str| word.starts_with(|first: char| first.is_ascii_lowercase());
+    let first =
+        |text: &str| text.split(|c: char| !c.is_alphanumeric() && c != '_').next().map(str::len);
+    match after.strip_prefix('{') {
+        Some(list) => {
+            let list = list.split('}').next().unwrap_or_default();
+            let words = list.split(',').map(str::trim);
+            words.filter_map(|it| it.get(..first(it)?)).filter(is_module).collect()
+        }
+        None => {
+            first(after).and_then(|end| after.get(..end)).into_iter().filter(is_module).collect()
+        }
+    }
+}
+
+/// Which modules of a folder each one needs.
+fn needs(folder: &str, prefix: &str) -> Result<BTreeMap<String, BTreeSet<String>>> {
+    let mut needs: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (name, text) in sources(".rs")? {
+        let Some(module) = module_of(&name, folder) else { continue };
+        let product = text.split("#[cfg(test)]").next().unwrap_or_default();
+        // From the folder's own modules `super` is the folder.
+        let depth = name[folder.len()..].trim_end_matches("/mod.rs").matches('/').count() + 1;
+        let prefixes = [prefix.to_owned(), "super::".repeat(depth)];
+        let code = product.lines().filter(|line| !line.trim_start().starts_with("//"));
+        for (line, prefix) in code.flat_map(|line| prefixes.iter().map(move |it| (line, it))) {
+            for (at, _) in line.match_indices(prefix.as_str()) {
+                let is_longer = line[..at].ends_with("super::");
+                let found = named(&line[at + prefix.len()..]);
+                let others = found.into_iter().filter(|it| *it != module && *it != "super");
+                if !is_longer {
+                    needs.entry(module.to_owned()).or_default().extend(others.map(str::to_owned));
+                }
+            }
+        }
+    }
+    Ok(needs)
+}
+
+/// No module needs another that needs it, by however many others.
+fn modules_stand_in_an_order() -> Result<()> {
+    for (folder, prefix) in ORDERED {
+        let mut left = needs(folder, prefix)?;
+        assert!(left.len() > 5, "{folder}: only {} modules need others", left.len());
+        // Again and again those are taken away that need none of those that are left.
+        loop {
+            let keys: BTreeSet<String> = left.keys().cloned().collect();
+            let before = left.len();
+            left.retain(|_, needed| needed.iter().any(|it| keys.contains(it)));
+            if left.len() == before {
+                break;
+            }
+        }
+        let circle: Vec<String> = left
+            .iter()
+            .map(|(module, needed)| {
+                let needed: Vec<&str> =
+                    needed.iter().filter(|it| left.contains_key(*it)).map(String::as_str).collect();
+                format!("{folder}{module} needs {}", needed.join(", "))
+            })
+            .collect();
+        expect_none("modules that need each other", &circle);
+    }
     Ok(())
 }
 

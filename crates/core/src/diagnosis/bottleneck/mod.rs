@@ -109,11 +109,6 @@ const fn rule(
     Rule { cause, title, mechanism, changes, judge, needs, symptoms: &[], symptoms_of_file: &[] }
 }
 
-/// Whether an id is a bottleneck's.
-pub fn is_bottleneck(cause: &str) -> bool {
-    ALL.iter().any(|rule| rule.cause == cause)
-}
-
 fn wait(facts: &Facts<'_>, kind: Kind) -> Verdict {
     let judged = || -> Judged {
         facts.need_waits()?;

@@ -9,8 +9,9 @@ use crate::analysis::Direction;
 use crate::analysis::summary::DeviceSummary;
 use crate::diagnosis::facts::Facts;
 use crate::diagnosis::facts::shape::two_modes;
-use crate::diagnosis::finding::{Confidence, Finding, Severity, Subject};
+use crate::diagnosis::finding::{Confidence, Finding, Severity};
 use crate::diagnosis::programs::{self, Role};
+use crate::diagnosis::subject::Subject;
 use crate::diagnosis::words;
 use crate::figures::plural;
 

@@ -41,7 +41,9 @@ fn judged(script: &Script, id: &str) -> Option<Finding> {
     let summary = script.summary();
     let facts = Facts::new(&summary);
     match (rule_of(id).unwrap().judge)(&facts) {
-        Verdict::Finding(found) => Some(found.complete(rule_of(id).unwrap().cause, &facts)),
+        Verdict::Finding(found) => {
+            Some(found.complete(rule_of(id).unwrap().cause, Layer::Bottleneck, &facts))
+        }
         _ => None,
     }
 }

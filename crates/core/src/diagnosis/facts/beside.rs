@@ -5,7 +5,6 @@
 
 use super::{Facts, Waited, device_time_ns, has_function};
 use crate::analysis::summary::DeviceSummary;
-use crate::diagnosis::finding::{Finding, Severity};
 
 /// Some of the work on a device.
 #[derive(Clone, Copy, Debug)]
@@ -42,19 +41,6 @@ impl<'a> Facts<'a> {
     /// The waits for a device of those that do not do the work themselves.
     pub fn victims(&self, device: &str, is_own: impl Fn(&str) -> bool) -> Waited<'a> {
         self.waits(|it| it.device.as_deref() == Some(device) && !is_own(&it.process))
-    }
-
-    /// A finding about such work: of the time of those that wait for the same device, at most its
-    /// share; where nobody waits, it is information.
-    pub fn beside(&self, work: &Work<'_>, victims: &Waited<'_>, sentence: String) -> Finding {
-        let whole = device_time_ns(work.device);
-        if victims.time_ns == 0 {
-            let time_ns = (work.share * whole as f64) as u64;
-            let finding = Finding::of_device(self, time_ns, whole, sentence);
-            return finding.at_most(Severity::Info);
-        }
-        let time_ns = (victims.time_ns as f64 * work.share) as u64;
-        Finding::of_blocked(self, time_ns, sentence).upper_bound()
     }
 }
 

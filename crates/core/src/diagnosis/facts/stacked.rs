@@ -4,7 +4,7 @@
 
 use super::{Facts, has_function};
 use crate::analysis::patterns::WaitStack;
-use crate::diagnosis::finding::Subject;
+use crate::diagnosis::subject::Subject;
 
 /// Waits by what their stacks hold.
 #[derive(Clone, Debug, Default)]

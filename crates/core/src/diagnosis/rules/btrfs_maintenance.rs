@@ -87,8 +87,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         kind.what,
         words::percent(work.share),
     );
-    Ok(facts
-        .beside(&work, &victims, sentence)
+    Ok(Finding::of_work(facts, &work, &victims, sentence)
         .about(Subject { device: Some(name.clone()), ..victims.subject() })
         .sure(Confidence::Certain)
         .shown(

@@ -48,8 +48,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let program = programs::of(Some(&row.subject.process), None);
     let advice = program.and_then(|it| it.advice(Topic::Checkpoint)).unwrap_or_default();
     let written = row.usage.directions[crate::analysis::Direction::Write].bytes as f64;
-    Ok(facts
-        .beside(&work, &victims, sentence)
+    Ok(Finding::of_work(facts, &work, &victims, sentence)
         .about(subject)
         .shown(
             "its share of the device's time",

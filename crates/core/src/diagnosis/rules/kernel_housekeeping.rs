@@ -84,8 +84,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         facts.top_process(work.device, |row| facts::has_name(&row.subject.process, kind.processes));
     let sentence =
         format!("{} on {name}: {} of the device's time", kind.what, words::percent(work.share));
-    Ok(facts
-        .beside(&work, &victims, sentence)
+    Ok(Finding::of_work(facts, &work, &victims, sentence)
         .about(facts::subject_of(name, row))
         .sure(if work.by_function { Confidence::Certain } else { Confidence::Likely })
         .shown(

@@ -4,8 +4,10 @@
 //! misses and controls.
 
 use super::facts::{self, Facts};
-use super::finding::{Confidence, Finding, ImpactOf, Severity, Subject};
-use super::rule::{Judged, Missing, Rule, Verdict, rule};
+use super::finding::{Confidence, Finding, ImpactOf, Severity};
+use super::missing::Missing;
+use super::rule::{Judged, Rule, Verdict, rule};
+use super::subject::Subject;
 use super::words;
 
 macro_rules! rules {

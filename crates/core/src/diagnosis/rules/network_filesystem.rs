@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::analysis::patterns::WaitGroup;
-use crate::diagnosis::Severity;
 use crate::diagnosis::bottleneck::bound::{FELT_NS, SLOW_NS};
 use crate::model::WaitClass;
 use crate::model::environment::Mount;

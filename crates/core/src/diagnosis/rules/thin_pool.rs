@@ -59,8 +59,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         words::percent(work.share),
     );
     let row = facts.top_process(upper, |_| true);
-    Ok(facts
-        .beside(&work, &waited, sentence)
+    Ok(Finding::of_work(facts, &work, &waited, sentence)
         .about(facts::subject_of(&upper.device, row))
         .sure(Confidence::Certain)
         .shown(

@@ -3,8 +3,8 @@
 //!
 //! What does not belong here: whether they are (`iowhy_core::diagnosis`).
 
-use super::devices::{TUNED, directory};
-use super::system::now_ns;
+use crate::host::devices::{TUNED, directory};
+use crate::host::system::now_ns;
 use crate::reader::Reader;
 use iowhy_core::model::Losses;
 use iowhy_core::model::environment::{Device, SettingChange, chosen};

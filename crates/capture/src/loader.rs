@@ -1,0 +1,89 @@
+//! Compiled programs, loaded into the kernel by libbpf.
+//!
+//! What does not belong here: which programs a watch needs (see [`crate::plan`]), and attaching them (see
+//! [`crate::session`]).
+
+use libbpf_rs::{MapCore, Object, ObjectBuilder, OpenObject, PrintLevel};
+use std::ffi::OsStr;
+use std::os::fd::AsFd;
+use std::sync::Mutex;
+
+/// An object file, aligned as an ELF reader expects it.
+#[repr(align(8))]
+pub(crate) struct Aligned<T: ?Sized>(pub(crate) T);
+
+macro_rules! object {
+    ($name:literal) => {{
+        static OBJECT: &$crate::loader::Aligned<[u8]> = &$crate::loader::Aligned(*include_bytes!(
+            concat!(env!("OUT_DIR"), "/", $name, ".bpf.o")
+        ));
+        &OBJECT.0
+    }};
+}
+pub(crate) use object;
+
+/// The program that looks up symbols: it is run before others are loaded, with what it finds.
+pub(crate) fn load_symbols() -> libbpf_rs::Result<Object> {
+    keep_warnings();
+    ObjectBuilder::default().open_memory(object!("symbols"))?.load()
+}
+
+/// From now on what libbpf says is kept for error messages, and not printed.
+pub(crate) fn keep_warnings() {
+    libbpf_rs::set_print(Some((PrintLevel::Warn, keep_warning)));
+}
+
+/// libbpf explains a failure in warnings; they are kept for the error message.
+static WARNINGS: Mutex<String> = Mutex::new(String::new());
+
+fn keep_warning(_level: PrintLevel, text: String) {
+    if let Ok(mut warnings) = WARNINGS.lock() {
+        // The verifier's log can be long; what is wrong stands at its end.
+        if warnings.len() > 1 << 16 {
+            warnings.clear();
+        }
+        warnings.push_str(&text);
+    }
+}
+
+fn take_warnings() -> String {
+    WARNINGS.lock().map(|mut warnings| std::mem::take(&mut *warnings)).unwrap_or_default()
+}
+
+/// Loads the programs of an object that `is_wanted`, with their settings. Maps that an earlier object has too are
+/// shared with it. An error holds libbpf's and the verifier's words.
+pub(crate) fn load(
+    object: &[u8],
+    is_wanted: impl Fn(&OsStr) -> bool,
+    settings: &[u8],
+    earlier: &[Object],
+) -> Result<Object, String> {
+    take_warnings();
+    let mut open =
+        ObjectBuilder::default().open_memory(object).map_err(|cause| cause.to_string())?;
+    prepare(&mut open, is_wanted, settings, earlier).map_err(|cause| cause.to_string())?;
+    open.load().map_err(|cause| format!("{cause}\n{}", take_warnings()))
+}
+
+fn prepare(
+    open: &mut OpenObject,
+    is_wanted: impl Fn(&OsStr) -> bool,
+    settings: &[u8],
+    earlier: &[Object],
+) -> libbpf_rs::Result<()> {
+    for mut program in open.progs_mut() {
+        let wanted = is_wanted(program.name());
+        program.set_autoload(wanted);
+    }
+    for mut map in open.maps_mut() {
+        if map.name().to_string_lossy().contains("rodata") {
+            map.set_initial_value(settings)?;
+            continue;
+        }
+        let shared = earlier.iter().flat_map(Object::maps).find(|other| other.name() == map.name());
+        if let Some(shared) = shared {
+            map.reuse_fd(shared.as_fd())?;
+        }
+    }
+    Ok(())
+}
