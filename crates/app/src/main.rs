@@ -27,7 +27,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     if reader::is_asked_for() {
-        // Nobody is there to be told what went wrong, and whoever asked sees the end.
+        // Nobody is there to be told what went wrong, and the parent process sees the end of the pipe.
         let served = reader::serve(std::io::stdin().lock(), std::io::stdout());
         return served.map_or(ExitCode::from(failure::FAILED), |()| ExitCode::SUCCESS);
     }

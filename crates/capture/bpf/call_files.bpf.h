@@ -78,7 +78,7 @@ static __always_inline bool may_wait_for_server(struct task_struct *task, struct
 	return file && READ(READ(READ(file, f_inode), i_sb), s_magic) == FUSE_SUPER_MAGIC;
 }
 
-/* Whether the task is a server of FUSE that waits for work: whoever wakes it waits for it. */
+/* Whether the task is a FUSE server that waits for work: the task that wakes it waits for it. */
 static __always_inline bool is_idle_server(struct task_struct *task, struct pt_regs *regs)
 {
 	struct file *file = settings.has_fuse ? file_of_call(task, regs) : NULL;

@@ -481,7 +481,7 @@ static __always_inline u32 task_state(struct task_struct *task)
 }
 
 /*
- * In what state a task leaves its CPU; 0 where it does not sleep. Whoever is woken just then has its
+ * In what state a task leaves its CPU; 0 where it does not sleep. A task that is woken just then has its
  * state changed already, so that sched_switch tells it itself: 9c2136be0878, 5.19, backported.
  */
 static __always_inline u32 state_of_sleep(u64 *ctx, struct task_struct *task)

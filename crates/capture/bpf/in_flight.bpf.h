@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (MIT OR Apache-2.0) */
 /*
- * What is under way, by the address of a bio or request. Places in an array that are claimed by
+ * What is in flight, by the address of a bio or request. Places in an array that are claimed by
  * their key: a hash map would cost four times as much, and its entries would have to be copied in.
  *
  * A key has two places; where both are taken it goes to a hash map, which is looked at only while

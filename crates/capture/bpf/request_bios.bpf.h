@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (MIT OR Apache-2.0) */
 /*
- * From a request to its bios: what is under way, how a request takes over what is known of its
+ * From a request to its bios: what is in flight, how a request takes over what is known of its
  * bios, and how it leaves with the files and owners of all of them.
  */
 #ifndef IOWHY_REQUEST_BIOS_H
@@ -206,7 +206,7 @@ static __always_inline void add_part(struct parts *parts, struct wire_part *part
 		return;
 	}
 	if (count_now >= WIRE_MAX_PARTS) {
-		count(COUNT_PARTS_LUMPED);
+		count(COUNT_PARTS_AGGREGATED);
 		last->bytes += part->bytes;
 		last->offset = OFFSET_UNKNOWN;
 		return;
@@ -341,7 +341,7 @@ __noinline int emit_with_parts(u64 key)
 	parts->request.part.bytes = 0;
 	for (i = 0; key && i < MAX_BIOS; i++)
 		key = add_bio(key);
-	/* Else they would seem to be under way for ever. */
+	/* Else they would seem to be in flight for ever. */
 	for (i = 0; key && i < MAX_FURTHER; i++)
 		key = forget_bio(key);
 	for (i = 0; i <= WIRE_MAX_PARTS && i <= parts->request.parts; i++)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (MIT OR Apache-2.0) */
 /*
- * Naps: interruptible sleeps in calls that end when another thread does something (a futex, a pipe,
- * a semaphore). Nearly all of them have nothing to do with storage, so they cost a few words in an
- * array; one is told where the thread that ends it waited for storage meanwhile.
+ * Sleeps for other threads: interruptible sleeps in calls that end when another thread does something (a
+ * futex, a pipe, a semaphore). Most have nothing to do with storage, so each costs a few words in an array;
+ * a record is sent only where the thread that ends it waited for storage in the meantime.
  */
 #ifndef IOWHY_THREAD_SLEEPS_H
 #define IOWHY_THREAD_SLEEPS_H
@@ -114,7 +114,7 @@ static __always_inline void add_earlier_thread_sleep(struct wire_place *place, u
 	place->asleep = 1;
 }
 
-/* Tells of the nap of `task` that `waker` ends, which waited for storage meanwhile. */
+/* Sends the sleep of `task` that `waker` ends, which waited for storage meanwhile. */
 static __always_inline void send_thread_sleep(struct wire_place *place, struct task_struct *task,
 					      struct task_struct *waker, u64 since, u64 now)
 {

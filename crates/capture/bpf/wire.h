@@ -10,7 +10,7 @@
 #define WIRE_COMM_LEN	   16
 #define WIRE_NAMES_LEN	   4096	 /* bytes of a path's components, leaf first, each ended by a NUL */
 #define WIRE_NAMES_MAX	   48	 /* components */
-#define WIRE_MAX_PARTS	   32	 /* files or extents told apart in one request */
+#define WIRE_MAX_PARTS	   32	 /* files or extents distinguished in one request */
 #define WIRE_DIRTY_INODES  16384 /* whose dirtiers are kept */
 #define WIRE_MAX_OWNERS	   8	 /* dirtiers kept for an inode */
 #define WIRE_OWNER_BITS	   40	 /* of a word for their bytes; above them is their process */
@@ -20,14 +20,14 @@
 #define WIRE_WAIT_FRAMES   32	 /* of a waiting thread's kernel stack */
 #define WIRE_WAIT_STACKS   8192	 /* in each of the two maps of stacks */
 #define WIRE_USER_STACKS   8192	 /* in the map of waiting threads' user stacks */
-#define WIRE_PLACES	   65536 /* threads that are told apart by the low bits of their number */
-#define WIRE_CALLS	   512	 /* system calls that are told apart */
+#define WIRE_PLACES	   65536 /* threads that are distinguished by the low bits of their number */
+#define WIRE_CALLS	   512	 /* system calls that are distinguished */
 #define WIRE_MAX_DEVICES   16	 /* devices that a watch can be limited to */
 #define WIRE_PATH_LEN	   4096	 /* bytes of a path as a program gave it */
 #define WIRE_USE_SLOTS	   64	 /* files that each CPU has at hand; a power of two */
 #define WIRE_URING_CODES   256	 /* io_uring's operations: all that fit in their byte */
 
-/* Whoever is woken so soon after a completion, on its CPU, was woken by it. */
+/* A task that is woken so soon after a completion, on its CPU, was woken by it. */
 #define WIRE_ENDED_JUST_NOW_NS 20000
 
 /* The kind stands first in every record. */
@@ -46,24 +46,24 @@ enum wire_kind {
 
 /* What BPF programs count on their own; user space reads the sums at the end. */
 enum wire_counter {
-	COUNT_RING_FULL_REQUEST, /* finished requests that found no room in the ring */
-	COUNT_RING_FULL_DETAIL,	 /* names, tasks, owners or stacks that found no room */
-	COUNT_RING_FULL_EVENT,	 /* single events that found no room */
-	COUNT_MAP_FULL,		 /* bios or requests that found no room among those under way */
+	COUNT_RING_FULL_REQUEST, /* finished requests dropped because the ring buffer was full */
+	COUNT_RING_FULL_DETAIL,	 /* names, tasks, owners or stacks dropped, ring full */
+	COUNT_RING_FULL_EVENT,	 /* single events dropped because the ring buffer was full */
+	COUNT_MAP_FULL,		 /* bios or requests without a slot in the table of those in flight */
 	COUNT_END_MISSED,	 /* requests whose address was used again before an end was seen */
 	COUNT_STACK_FAILED,	 /* stacks that the kernel could not take */
-	COUNT_PARTS_LUMPED,	 /* requests of more files or extents than are told apart */
+	COUNT_PARTS_AGGREGATED,	 /* requests of more files or extents than are distinguished */
 	COUNT_CHAIN_CUT,	 /* requests of more bios than are looked at */
 	COUNT_PATH_CUT,		 /* paths that are too deep or too long */
-	COUNT_RING_FULL_WAIT,	 /* waits that found no room in the ring */
+	COUNT_RING_FULL_WAIT,	 /* waits dropped because the ring buffer was full */
 	COUNT_SLEEPERS_FULL,	 /* waits beyond those that are followed at once */
 	COUNT_WAIT_ENDS,	 /* waits whose end was not seen */
 	COUNT_WAIT_STACKS,	 /* waits whose stack could not be kept */
 	COUNT_CHAINS_SKIPPED,	 /* waits for other threads beyond those told a second */
 	COUNT_DIRTIERS_LUMPED, /* dirtied pages charged to "others" of several names of an inode */
-	COUNT_USES_FULL,       /* calls on files beyond those told apart in a second */
+	COUNT_USES_FULL,       /* calls on files beyond those distinguished in a second */
 	COUNT_USES_COMPAT,     /* calls of 32-bit programs, which have numbers of their own */
-	COUNT_RING_FULL_CALL,  /* single calls that found no room in the ring */
+	COUNT_RING_FULL_CALL,  /* single calls dropped, ring full */
 	COUNT_SUBMITTED_CUT,   /* io_submit calls of more than are looked at */
 	COUNT_CALLS_LEFT_OUT,  /* single calls beyond those sent in a second */
 	COUNT_PATH_UNREAD,     /* calls whose path could not be read */
@@ -256,7 +256,7 @@ enum wire_request_flag {
 	REQUEST_NOTED = 1024,	    /* within the kernel: the first of two programs saw it queued */
 };
 
-/* An inode, as far as it can be told apart for the length of a watch. */
+/* An inode, as far as it can be distinguished for the length of a watch. */
 struct wire_inode {
 	unsigned long long address;
 	unsigned long long number;
@@ -273,7 +273,7 @@ struct wire_part {
 };
 
 /*
- * A request. The same structure is the value of the map of what is under way, so that finishing
+ * A request. The same structure is the value of the map of what is in flight, so that finishing
  * one is a copy. Times are CLOCK_MONOTONIC ns, 0 where it did not happen.
  */
 struct wire_request {
@@ -313,7 +313,7 @@ struct wire_scan {
 	unsigned long long at_end; /* 0: add requests that are not known; 1: mark those that are */
 };
 
-/* A request that is under way. */
+/* A request that is in flight. */
 struct wire_pending {
 	unsigned long long queue_ns;
 	unsigned long long issue_ns; /* 0: not issued yet */
@@ -463,7 +463,7 @@ struct wire_sleeper {
 };
 
 /*
- * Two places in the table of what is under way. Their keys stand side by side, so that a look at
+ * Two places in the table of what is in flight. Their keys stand side by side, so that a look at
  * both costs one cache line.
  */
 struct wire_pair {

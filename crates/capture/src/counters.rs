@@ -11,14 +11,14 @@ pub const END_NOT_SEEN: (&str, &str) = ("ends", "requests whose end was not seen
 
 /// What the programs count on their own: counter, place, meaning, whether requests are missing.
 pub(crate) const COUNTERS: &[(wire::wire_counter, &str, &str, bool)] = &[
-    (wire::COUNT_RING_FULL_REQUEST, "ring", "requests that found no room in the ring", true),
+    (wire::COUNT_RING_FULL_REQUEST, "ring", "requests dropped because the ring buffer was full", true),
     (
         wire::COUNT_RING_FULL_DETAIL,
         "ring_details",
-        "names, owners or stacks that found no room in the ring",
+        "names, owners or stacks dropped because the ring buffer was full",
         false,
     ),
-    (wire::COUNT_RING_FULL_WAIT, "ring_waits", "waits that found no room in the ring", false),
+    (wire::COUNT_RING_FULL_WAIT, "ring_waits", "waits dropped because the ring buffer was full", false),
     (wire::COUNT_SLEEPERS_FULL, "sleepers", "waits beyond those that iowhy follows at once", false),
     (
         wire::COUNT_WAIT_ENDS,
@@ -36,16 +36,16 @@ pub(crate) const COUNTERS: &[(wire::wire_counter, &str, &str, bool)] = &[
     (
         wire::COUNT_RING_FULL_EVENT,
         "ring_events",
-        "single events that found no room in the ring",
+        "single events dropped because the ring buffer was full",
         false,
     ),
     (wire::COUNT_MAP_FULL, "pending", "requests beyond those that iowhy follows at once", true),
     (wire::COUNT_END_MISSED, END_NOT_SEEN.0, END_NOT_SEEN.1, true),
     (wire::COUNT_STACK_FAILED, "stack_samples", "stacks that the kernel could not take", false),
     (
-        wire::COUNT_PARTS_LUMPED,
+        wire::COUNT_PARTS_AGGREGATED,
         "parts",
-        "runs of files beyond those told apart in one request",
+        "runs of files beyond those distinguished in one request",
         false,
     ),
     (wire::COUNT_CHAIN_CUT, "merged", "requests of more bios than iowhy looks at", false),
@@ -65,7 +65,7 @@ pub(crate) const COUNTERS: &[(wire::wire_counter, &str, &str, bool)] = &[
     (
         wire::COUNT_USES_FULL,
         "uses",
-        "counts of a file that found no room: among the others (path not known), left out with -d",
+        "counts of a file for which the table had no slot: among the others (path not known), left out with -d",
         false,
     ),
     (
@@ -77,7 +77,7 @@ pub(crate) const COUNTERS: &[(wire::wire_counter, &str, &str, bool)] = &[
     (
         wire::COUNT_RING_FULL_CALL,
         "ring_calls",
-        "removals and renames of files that found no room in the ring",
+        "removals and renames of files dropped because the ring buffer was full",
         false,
     ),
     (

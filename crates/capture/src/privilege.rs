@@ -51,7 +51,7 @@ const CAPABILITIES: &[Capability] = &[
         name: "CAP_SYS_PTRACE",
         needed: false,
         lost: "of other users' processes: names of their functions, their counters in /proc/PID/io, \
-               what they hold open, and locks in which they stand still",
+               what they hold open, and locks in which they stall",
         any: CapabilitySet::SYS_PTRACE,
         asked_for: everywhere,
     },

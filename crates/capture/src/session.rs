@@ -133,11 +133,11 @@ impl Session {
     /// Detaches every program: nothing new begins or ends in the ring.
     pub fn detach(&mut self) {
         self.skipped_before = self.skipped_runs(|_| true);
-        // What ends requests goes last: else one would seem to be under way that has ended.
+        // What ends requests goes last: else one would seem to be in flight that has ended.
         while self.links.pop().is_some() {}
     }
 
-    /// What is still under way, each as a record without an end.
+    /// What is still in flight, each as a record without an end.
     pub fn pending(&self, mut each: impl FnMut(&[u8])) {
         self.each_value("pending", |value| {
             let Ok((pair, _)) = wire::wire_pair::ref_from_prefix(value) else { return };
@@ -150,7 +150,7 @@ impl Session {
         self.overflowed(each);
     }
 
-    /// What is under way beyond the table of it, each as a record without an end.
+    /// What is in flight beyond the table of it, each as a record without an end.
     pub fn overflowed(&self, each: impl FnMut(&[u8])) {
         self.each_value("overflow", each);
     }
@@ -219,7 +219,7 @@ impl Session {
     pub fn untold(&self, losses: &mut Losses) {
         let untold = self.untold.borrow();
         let of = |names: &[&str]| names.iter().filter_map(|name| untold.get(name)).sum();
-        let meaning = "requests under way at the end that the kernel did not list";
+        let meaning = "requests in flight at the end that the kernel did not list";
         losses.add("list", of(&["pending", "overflow"]), meaning, true);
         let meaning = "waits at the end that the kernel did not list";
         losses.add("list_waits", of(&["sleepers"]), meaning, false);

@@ -48,7 +48,7 @@ impl InFlight {
         InFlight { watched: watched.to_vec() }
     }
 
-    /// Adds to what is under way the requests that nobody saw begin.
+    /// Adds to what is in flight the requests that nobody saw begin.
     pub fn add(&self, session: &Session) -> LookedAt {
         self.look(session, false)
     }
@@ -115,10 +115,10 @@ fn open_anchor() -> Option<OwnedFd> {
 }
 
 impl LookedAt {
-    /// Whether the request, a record of what is under way at the end, has ended unseen.
+    /// Whether the request, a record of what is in flight at the end, has ended unseen.
     pub fn has_ended(&self, record: &[u8]) -> bool {
         let Ok((request, _)) = wire::wire_request::read_from_prefix(record) else { return false };
-        // One that waits to be issued again, or for a flush, is under way and not in flight.
+        // One that waits to be issued again, or for a flush, has started and is not in flight for the kernel.
         let elsewhere = request.requeues > 0 || request.flags & wire::REQUEST_FLUSHED != 0;
         // The kernel does not count the flushes that it makes itself.
         let counted = request.bytes > 0 && (1..self.at_ns).contains(&request.issue_ns);
@@ -174,11 +174,11 @@ pub fn sleepers(session: &Session, each: impl FnMut(&[u8])) {
 }
 
 /// Hands each thread that sleeps for another now to `each`, as a `wire_thread_sleeper`.
-pub fn nappers(session: &Session, each: impl FnMut(&[u8])) {
+pub fn thread_sleepers(session: &Session, each: impl FnMut(&[u8])) {
     list(session, "list_thread_sleepers", size_of::<wire::wire_thread_sleeper>(), each);
 }
 
-/// A request that is under way.
+/// A request that is in flight.
 #[derive(Clone, Copy, Debug)]
 pub struct Pending {
     /// The number of its device.
@@ -190,7 +190,7 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// What a record of a request that is under way tells.
+    /// What a record of a request that is in flight tells.
     pub fn of(record: &[u8]) -> Option<Pending> {
         let (request, _) = wire::wire_request::read_from_prefix(record).ok()?;
         let wire::wire_request { device, queue_ns, issue_ns, .. } = request;
@@ -198,7 +198,7 @@ impl Pending {
     }
 }
 
-/// The requests that are under way now; none where the kernel cannot list them.
+/// The requests that are in flight now; none where the kernel cannot list them.
 pub fn pending(session: &Session) -> Vec<Pending> {
     let mut found = Vec::new();
     let Some(program) = session.program("list_under_way") else { return found };

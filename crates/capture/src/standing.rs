@@ -101,7 +101,7 @@ pub fn now(
     session.asleep(|record| {
         waiting.extend(wire_wait::read_from_prefix(record).ok().map(|(wait, _)| wait.tgid));
     });
-    snapshot::nappers(session, |record| {
+    snapshot::thread_sleepers(session, |record| {
         let Ok((thread_sleeper, _)) = wire_thread_sleeper::read_from_prefix(record) else { return };
         if found.len() >= MOST {
             more += 1;

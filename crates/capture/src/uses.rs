@@ -110,7 +110,7 @@ impl Tables {
         self.take_others(session, &mut each);
     }
 
-    /// What found no room: its sums only grow, so what is new is the difference.
+    /// Counts without a slot: its sums only grow, so what is new is the difference.
     fn take_others(&mut self, session: &Session, each: &mut impl FnMut(&wire::wire_use)) {
         let now: Vec<wire::wire_use> = session
             .each_cpu("other_uses")

@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release --example recording_cost [DIR]` writes to DIR, or to a scratch directory.
 //! Rows are synthetic: `fio` is 4 KiB random reads of one file by one process, where most columns
-//! stand still; `mixed` is many processes, files and sizes. Times are CPU time of this thread, the
+//! stall; `mixed` is many processes, files and sizes. Times are CPU time of this thread, the
 //! best of several rounds; the disk's own work is not in them.
 #![allow(clippy::print_stdout, clippy::expect_used, reason = "a program that prints its results")]
 

@@ -148,7 +148,7 @@ mod tests {
             ("records' worth of bytes", "record's worth of bytes"),
             ("events are of devices beyond", "event is of devices beyond"),
             ("processes that are gone", "process that is gone"),
-            ("single events that found no room", "single event that found no room"),
+            ("single events dropped because the ring buffer was full", "single event dropped because the ring buffer was full"),
             ("names, owners or stacks that found", "name, owner or stack that found"),
             ("removals and renames of files", "removal or rename of files"),
             (

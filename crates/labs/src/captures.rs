@@ -129,7 +129,7 @@ struct Pending {
     payload: Vec<u8>,
 }
 
-/// One request under way: where it is and what has been said of it.
+/// One request in flight: where it is and what has been said of it.
 struct Request {
     time: u64,
     cpu: u32,

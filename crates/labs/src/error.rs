@@ -4,7 +4,7 @@
 /// all, which a test reports as a skip; everything else is a failure.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Something is missing that whoever runs the lab can provide: root, a program.
+    /// Something is missing that the user can provide: root, a program.
     #[error("this machine lacks {what}\nhint: {hint}")]
     Missing {
         /// What is missing, as a noun: "root", "mkfs.xfs" …

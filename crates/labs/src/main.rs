@@ -109,7 +109,7 @@ fn say(line: &str) {
     let _closed = writeln!(std::io::stdout(), "{line}");
 }
 
-/// A setting of a device that it keeps for whoever uses it next.
+/// A setting of a device that it keeps for its next user.
 fn setting_of(device: &LoopDevice) -> std::path::PathBuf {
     format!("/sys/block/{}/queue/read_ahead_kb", device.name()).into()
 }

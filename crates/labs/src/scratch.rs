@@ -79,7 +79,7 @@ impl Scratch {
     }
 
     /// Changes a setting below /sys until the lab ends, also where it is killed: a loop device keeps its
-    /// settings for whoever uses it next. Gives what it was.
+    /// settings for its next user. Gives what it was.
     pub fn set(&self, path: &Path, value: &str) -> Result<String> {
         let shown = path.display();
         let before = fs::read_to_string(path).context(|| format!("read {shown}"))?;

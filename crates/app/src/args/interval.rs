@@ -107,7 +107,7 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// What requests are told apart by.
+    /// What requests are distinguished by.
     pub fn by(&self) -> By {
         let has = |word: &str| self.by.iter().any(|by| by == word);
         By { device: has("device"), flags: has("flags"), process: has("process") }
@@ -139,12 +139,12 @@ pub struct Waits {
     /// What to show.
     #[command(flatten)]
     pub intervals: Intervals,
-    /// What waits are told apart by, beside their class
+    /// What waits are distinguished by, beside their class
     #[arg(long, value_enum, default_value = "class")]
     pub by: WaitsBy,
 }
 
-/// What waits are told apart by.
+/// What waits are distinguished by.
 #[derive(ValueEnum, Clone, Copy, Debug)]
 pub enum WaitsBy {
     /// Nothing else

@@ -1,4 +1,4 @@
-//! Why nobody is known to have dirtied what writeback writes: it was dirty before the watch, or whoever
+//! Why nobody is known to have dirtied what writeback writes: it was dirty before the watch, or the process that
 //! dirtied it was not seen.
 //!
 //! What does not belong here: shares of those that are known (see [`super::request`]).

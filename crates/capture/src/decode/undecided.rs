@@ -59,7 +59,7 @@ impl Undecided {
         self.count = self.by_thread.values().map(VecDeque::len).sum();
     }
 
-    /// The waits of the request's thread during which it was under way, until `until_ns`. Earlier
+    /// The waits of the request's thread during which it was in flight, until `until_ns`. Earlier
     /// ones were for nothing, as far as this request can tell, and stay.
     pub fn decided_by(&mut self, request: &wire_request, until_ns: u64) -> Vec<Slept> {
         if request.tgid != 0 && self.asking.len() < MOST_PROCESSES {

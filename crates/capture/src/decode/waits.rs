@@ -20,7 +20,7 @@ use zerocopy::FromBytes;
 const MOST_OF_THREAD: usize = 128;
 /// Threads for which requests are kept.
 const MOST_THREADS: usize = 4096;
-/// How long a request is kept at least where there are more threads, ns: whoever waited for it runs
+/// How long a request is kept at least where there are more threads, ns: the thread that waited for it runs
 /// again by then.
 const KEPT_NS: u64 = 1_000_000_000;
 /// Requests of any thread that are kept for the one whose wait they end; each by the low bits of its
@@ -83,7 +83,7 @@ impl Waits {
 
     /// Takes note of a request, which may be what its thread waits for.
     fn note(&mut self, request: &wire_request, row: &Request) {
-        // What is still under way is told at the end, and lasted until then at least.
+        // What is still in flight is told at the end, and lasted until then at least.
         let completed_ns = if request.complete_ns == 0 { self.end_ns } else { request.complete_ns };
         if self.stacks.is_empty() || completed_ns == 0 {
             return;
@@ -355,7 +355,7 @@ fn class_of(wait: &wire_wait, known: Option<Known>, served: &[Served]) -> Option
     match known.map(|known| known.verdict) {
         Some(Verdict::Elsewhere) => None,
         Some(Verdict::Storage(class)) => {
-            // What sleeps interruptibly waits for storage only if its own requests were under way.
+            // What sleeps interruptibly waits for storage only if its own requests were in flight.
             let asked = class == WaitClass::Fuse && wait.flags & wire::WAIT_FOR_SERVER != 0;
             let sure = wait.flags & (wire::WAIT_IOWAIT | wire::WAIT_UNINTERRUPTIBLE) != 0 || asked;
             (sure || !served.is_empty()).then_some(class)

@@ -62,7 +62,7 @@ fn is_device(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|about| about.file_type().is_block_device())
 }
 
-/// Which privilege is missing, by the system's error number. Whoever may read a device by its mode and
+/// Which privilege is missing, by the system's error number. A user who may read a device by its mode and
 /// is refused with EPERM sits in a container that was not given it.
 fn privilege(is_device: bool, number: Option<i32>) -> &'static str {
     match (is_device, number == Some(libc::EPERM)) {
@@ -71,11 +71,11 @@ fn privilege(is_device: bool, number: Option<i32>) -> &'static str {
              container the device (`docker run --device ...`)"
         }
         (true, false) => {
-            "root may read a device, its group (mostly disk) too, and whoever has \
+            "root may read a device, its group (mostly disk) too, and anyone who has \
              CAP_DAC_READ_SEARCH: `sudo iowhy locate ...`"
         }
         (false, _) => {
-            "root may read every file, and whoever has CAP_DAC_READ_SEARCH: `sudo iowhy locate ...`"
+            "root may read every file, and anyone who has CAP_DAC_READ_SEARCH: `sudo iowhy locate ...`"
         }
     }
 }

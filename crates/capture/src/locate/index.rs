@@ -32,7 +32,7 @@ pub enum Role {
     InodeTable,
     /// Blocks kept for growing the file system.
     Reserved,
-    /// Trees and other metadata, not told apart.
+    /// Trees and other metadata, not distinguished.
     Metadata,
 }
 

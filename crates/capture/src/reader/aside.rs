@@ -49,7 +49,7 @@ impl Aside {
     /// The line that it answers, unless it waits for longer than `most`. Time in which it runs, or would
     /// if a CPU were free, is no waiting.
     pub fn ask(&mut self, line: &str, most: Duration) -> Result<String, Silence> {
-        // Whoever waits for the next question has room for it.
+        // The process that waits for the next question has room for it.
         self.input.write_all(line.as_bytes()).map_err(|_gone| Silence::Gone)?;
         let (begun, before) = (Instant::now(), self.blocked);
         loop {

@@ -144,7 +144,7 @@ impl Reader {
         self.ask(process, What::Held { prefixes: prefixes.to_vec() })
     }
 
-    /// Settings of the devices in these directories that are changed while they are used. Whoever changes the
+    /// Settings of the devices in these directories that are changed while they are used. A process that changes the
     /// scheduler of a disk that hangs waits for its requests, and on older kernels holds a lock meanwhile that
     /// readers need, too.
     pub fn settings(

@@ -125,7 +125,7 @@ impl Sampler {
         out.system(Metric::PageCacheRemoved, removed);
     }
 
-    /// Looks, whenever it is; `pending` is what was under way at `now_ns`.
+    /// Looks, whenever it is; `pending` is what was in flight at `now_ns`.
     pub fn look(&mut self, now_ns: u64, pending: &[Pending], batch: &mut Batch, names: &mut Names) {
         let mut out = Out { now_ns, written: &mut self.written, batch, names };
         devices::look(pending, &mut out);
@@ -239,10 +239,10 @@ fn pressure(text: &str) -> (Option<u64>, Option<u64>) {
     (total("some"), total("full"))
 }
 
-/// Ages of requests under way, by device number.
+/// Ages of requests in flight, by device number.
 type Ages = FxHashMap<u32, Age>;
 
-/// What is under way on one device.
+/// What is in flight on one device.
 #[derive(Clone, Copy, Debug, Default)]
 struct Age {
     requests: u64,

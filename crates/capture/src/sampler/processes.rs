@@ -1,6 +1,6 @@
 //! What each process had devices do, and what it asked for, as /proc/PID/io and stat tell. The kernel adds
 //! what a process had done to its parent's numbers when the parent learns of its end; what was told as the
-//! child's is taken out there, so that all is told once. So whoever is read is read with its parents.
+//! child's is taken out there, so that all is told once. So a process is always read with its parents.
 //!
 //! What does not belong here: who processes are (see [`crate::host::process`]).
 
@@ -76,7 +76,7 @@ struct Known {
 #[derive(Debug)]
 struct Ended {
     known: Known,
-    /// Whoever lives of its parent, that one's parent, and so on.
+    /// The nearest living process of its parent, that one's parent, and so on.
     heir: u32,
     /// How often the heir was read since without having it.
     refused: u32,

@@ -35,7 +35,7 @@ pub struct ProcessActivity {
     pub major_faults_per_s: Option<f64>,
     /// Reads that devices completed for it.
     pub device_reads_per_s: f64,
-    /// Writes that devices completed with its data, whoever submitted them.
+    /// Writes that devices completed with its data, whichever process submitted them.
     pub device_writes_per_s: f64,
     /// Bytes of them, both ways.
     pub device_bytes_per_s: f64,

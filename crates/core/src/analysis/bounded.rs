@@ -137,7 +137,7 @@ impl Place {
 
 /// What was moved out of a table for want of room.
 #[derive(Clone, Copy, Default, Debug)]
-pub(super) struct Lumped {
+pub(super) struct Aggregated {
     /// How many keys; one that came back and was moved again counts twice.
     pub keys: u64,
     pub used: Used,
@@ -162,7 +162,7 @@ pub(super) struct Bounded<K> {
     limit: usize,
     latest: u32,
     /// By place.
-    lumped: Vec<Lumped>,
+    aggregated: Vec<Aggregated>,
     /// Whether what is moved out is also handed out one by one.
     hands_out: bool,
     moved_out: Vec<Row<K>>,
@@ -175,7 +175,7 @@ impl<K: Copy + Eq + Hash> Bounded<K> {
             rows: Vec::new(),
             limit,
             latest: 0,
-            lumped: Vec::new(),
+            aggregated: Vec::new(),
             hands_out: false,
             moved_out: Vec::new(),
         }
@@ -263,11 +263,11 @@ impl<K: Copy + Eq + Hash> Bounded<K> {
 
     fn lump(&mut self, place: Place, used: &Used) {
         let slot = place.index();
-        if self.lumped.len() <= slot {
-            self.lumped.resize(slot + 1, Lumped::default());
+        if self.aggregated.len() <= slot {
+            self.aggregated.resize(slot + 1, Aggregated::default());
         }
-        self.lumped[slot].keys += 1;
-        self.lumped[slot].used.add(used);
+        self.aggregated[slot].keys += 1;
+        self.aggregated[slot].used.add(used);
     }
 
     /// Every key with its place, in the order of first sight.
@@ -276,8 +276,8 @@ impl<K: Copy + Eq + Hash> Bounded<K> {
     }
 
     /// What was moved out, by place.
-    pub fn lumped(&self) -> impl Iterator<Item = (Place, &Lumped)> {
-        self.lumped.iter().enumerate().map(|(slot, lumped)| (Place(slot as u16), lumped))
+    pub fn aggregated(&self) -> impl Iterator<Item = (Place, &Aggregated)> {
+        self.aggregated.iter().enumerate().map(|(slot, aggregated)| (Place(slot as u16), aggregated))
     }
 }
 
@@ -322,9 +322,9 @@ mod tests {
         let mut all = Used::default();
         table.rows().iter().for_each(|row| all.add(&row.used));
         let mut keys = table.rows().len() as u64;
-        for (_, lumped) in table.lumped() {
-            all.add(&lumped.used);
-            keys += lumped.keys;
+        for (_, aggregated) in table.aggregated() {
+            all.add(&aggregated.used);
+            keys += aggregated.keys;
         }
         assert_eq!(all.all().requests, 300_000);
         assert_eq!(all.all().bytes, 100_000 * 1011);

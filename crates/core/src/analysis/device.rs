@@ -261,7 +261,7 @@ impl DeviceTally {
         let at_device = life.intervals[Interval::D2c].or(life.whole_ns);
         let issued = at_device.map(|time| ended.saturating_sub(time));
         match life.stand {
-            // It was under way when the watch began; where it then was is not known.
+            // It was in flight when the watch began; where it then was is not known.
             Stand::BegunBefore => {
                 self.begun_before += 1;
                 let since = if self.start_ns > 0 { Some(self.start_ns) } else { issued };
@@ -271,7 +271,7 @@ impl DeviceTally {
         }
     }
 
-    /// Says until when an open request was under way, and counts the device busy for as long: until
+    /// Says until when an open request was in flight, and counts the device busy for as long: until
     /// `now_ns`, the end of the watch. But where ends may be lost, one that later ones of its
     /// direction overtook by more than [`STALLED_NS`], or any by [`GIVEN_UP_NS`], is taken for ended
     /// unseen, so that its time is not known; and so is any, where many were.
@@ -310,7 +310,7 @@ impl DeviceTally {
         now_ns
     }
 
-    /// Takes note of the oldest request that is under way without a row, and of the one that was
+    /// Takes note of the oldest request that is in flight without a row, and of the one that was
     /// issued first: when it was queued, and issued, and when that was known.
     pub fn note_under_way(&mut self, queued_ns: u64, issued_ns: Option<u64>, now_ns: u64) {
         self.oldest_open_ns = Some(self.oldest_open_ns.unwrap_or(u64::MAX).min(queued_ns));

@@ -16,7 +16,7 @@ use serde::Serialize;
 /// Histograms that are kept apart; requests of any further group are those of all others together.
 const MOST: usize = 1024;
 
-/// What requests are told apart by.
+/// What requests are distinguished by.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct By {
     /// Each device on its own.
@@ -61,11 +61,11 @@ pub struct Distributions {
 /// How long the requests of one group took.
 #[derive(Clone, PartialEq, Default, Debug, Serialize)]
 pub struct Distribution {
-    /// Their device; `None` where devices are not told apart.
+    /// Their device; `None` where devices are not distinguished.
     pub device: Option<String>,
-    /// Their rwbs text; `None` where flags are not told apart.
+    /// Their rwbs text; `None` where flags are not distinguished.
     pub flags: Option<String>,
-    /// Their submitter's number; `None` where processes are not told apart, or the kernel itself.
+    /// Their submitter's number; `None` where processes are not distinguished, or the kernel itself.
     pub pid: Option<u32>,
     /// Their submitter's name.
     pub process: Option<String>,

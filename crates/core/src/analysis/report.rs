@@ -214,7 +214,7 @@ impl Report<'_> {
         }
     }
 
-    /// Requests in flight on average: their time within the watch by its length. What is under way
+    /// Requests in flight on average: their time within the watch by its length. What is in flight
     /// and has no row yet is known by its age at both ends, where there are samples of it.
     fn in_flight_mean(&self, tally: &DeviceTally, time_ns: u64) -> f64 {
         let grown = tally.name.and_then(|it| self.all.samples.change(Metric::UnderWayAge, it));

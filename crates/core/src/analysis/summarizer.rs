@@ -301,7 +301,7 @@ impl Summarizer {
         Summary { blame, ..summary }
     }
 
-    /// What was under way when samples were taken last and may have no row yet: a device that hangs
+    /// What was in flight when samples were taken last and may have no row yet: a device that hangs
     /// has nothing else.
     fn note_under_way(&mut self, window: Window, environment: &Environment, names: &Names) {
         let mut subjects: Vec<Name> = self.samples.subjects(Metric::OldestAge).collect();

@@ -2,7 +2,7 @@
 //! and shares.
 
 use super::attribution::Reason;
-use super::bounded::{Bounded, Flow, Lumped, Place, Used};
+use super::bounded::{Bounded, Flow, Aggregated, Place, Used};
 use super::summary::{FlowSummary, Others, Row, TABLE_ROWS, Table, Unknown, Usage};
 use rustc_hash::FxHashMap;
 use std::cmp::Ordering;
@@ -46,10 +46,10 @@ pub(super) fn usage(used: &Used, whole: Whole) -> Usage {
     }
 }
 
-/// Keys whose use was folded, and what was lumped before.
+/// Keys whose use was folded, and what was aggregated before.
 pub(super) struct Folded<G> {
     pub rows: Vec<(G, Used)>,
-    pub lumped: Lumped,
+    pub aggregated: Aggregated,
 }
 
 /// Folds the keys of the places that `counts` by what `group` makes of them.
@@ -63,7 +63,7 @@ where
     G: Clone + Eq + Hash,
 {
     let mut index: FxHashMap<G, usize> = FxHashMap::default();
-    let mut folded = Folded { rows: Vec::new(), lumped: Lumped::default() };
+    let mut folded = Folded { rows: Vec::new(), aggregated: Aggregated::default() };
     for row in table.rows().iter().filter(|row| counts(row.place)) {
         let group = group(row.key);
         let slot = *index.entry(group.clone()).or_insert(folded.rows.len());
@@ -72,16 +72,16 @@ where
             None => folded.rows.push((group, row.used)),
         }
     }
-    for (_, lumped) in table.lumped().filter(|(place, _)| counts(*place)) {
-        folded.lumped.keys += lumped.keys;
-        folded.lumped.used.add(&lumped.used);
+    for (_, aggregated) in table.aggregated().filter(|(place, _)| counts(*place)) {
+        folded.aggregated.keys += aggregated.keys;
+        folded.aggregated.used.add(&aggregated.used);
     }
     folded
 }
 
 /// Everything together.
 pub(super) fn sum<G>(folded: &Folded<G>) -> Used {
-    let mut sum = folded.lumped.used;
+    let mut sum = folded.aggregated.used;
     folded.rows.iter().for_each(|(_, used)| sum.add(used));
     sum
 }
@@ -104,7 +104,7 @@ pub(super) fn table<G, R>(
     rank(&mut folded.rows, tie);
     let keep = largest(&folded.rows);
     let mut rows = Vec::new();
-    let mut others = folded.lumped;
+    let mut others = folded.aggregated;
     for (keep, (group, used)) in keep.into_iter().zip(&folded.rows) {
         if keep {
             rows.push(Row { subject: make(group, used), usage: usage(used, whole) });
@@ -136,8 +136,8 @@ pub(super) fn unknown<'a>(
 ) -> Vec<Unknown> {
     let folded = fold(table, counts, words);
     let mut reasons: BTreeMap<&str, Used> = folded.rows.into_iter().collect();
-    if folded.lumped.keys > 0 {
-        reasons.entry("other reasons").or_default().add(&folded.lumped.used);
+    if folded.aggregated.keys > 0 {
+        reasons.entry("other reasons").or_default().add(&folded.aggregated.used);
     }
     let mut rows: Vec<(&str, Used)> = reasons.into_iter().collect();
     rank(&mut rows, Ord::cmp);

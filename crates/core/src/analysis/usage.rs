@@ -177,7 +177,7 @@ pub struct ProcessRow {
 pub struct ProgramRow {
     /// Their name.
     pub process: String,
-    /// How many there were: at least this where `processes` has lumped others.
+    /// How many there were: at least this where `processes` aggregates others.
     pub processes: u64,
     /// The number of the only one.
     pub pid: Option<u32>,

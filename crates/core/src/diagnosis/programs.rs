@@ -90,7 +90,7 @@ impl Program {
         })
     }
 
-    /// What a file is for, where its path says so to whoever knows that it is the program's.
+    /// What a file is for, where its path says so where it is known that it is the program's.
     pub fn role(&self, path: &str) -> Option<Role> {
         self.paths.iter().chain(self.own_paths).find(|it| fits(path, it.1)).map(|it| it.0)
     }

@@ -29,7 +29,7 @@ pub struct Exported {
     pub kept_requests: u64,
     /// Rows, or details of them, that the format has no place for.
     pub left_out: Losses,
-    /// What whoever uses the export should know, a sentence each.
+    /// What users of the export should know, a sentence each.
     pub notes: Vec<String>,
 }
 

@@ -255,7 +255,7 @@ impl Source for Import {
         }
         self.name_devices(names);
         let before = [batch.requests.len(), batch.parts.len()];
-        // Whoever writes events while they come needs the clock before the end.
+        // A consumer that writes events while they come needs the clock before the end.
         self.environment.realtime_offset_ns = self.clock_offset().unwrap_or(0);
         let mut sink = self.rows.sink(batch, names, &self.processes);
         if self.options.events {

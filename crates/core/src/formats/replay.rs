@@ -136,7 +136,7 @@ impl Replay {
 }
 
 impl Records {
-    /// Threads whose names are told apart.
+    /// Threads whose names are distinguished.
     const MAX_NAMES: usize = 128 << 10;
 
     fn add(&mut self, event: &Event, names: &Names, out: &mut Batch) {

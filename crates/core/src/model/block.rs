@@ -127,7 +127,7 @@ words! {
         Error = "error",
         /// It had not completed when the watch ended: its times are lower bounds.
         InFlight = "in_flight",
-        /// It was already under way when the watch began: its times are lower bounds.
+        /// It was already in flight when the watch began: its times are lower bounds.
         BegunBefore = "begun_before",
     }
 }

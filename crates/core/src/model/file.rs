@@ -34,7 +34,7 @@ table! {
     /// One row for what one process did with one file in about a second of the watch.
     pub struct FileActivity in "files" {
         start_ns: u64 [Nanoseconds] "When the first of it was seen.",
-        pid: u32 [None] "The process; 0 for what found no room of its own.",
+        pid: u32 [None] "The process; 0 where the kernel's table had no slot.",
         process: Option<Name> [None] "The process's name.",
         cgroup: Option<Name> [None] "Its cgroup: the v2 path, or v1's blkio path.",
         container: Option<Name> [None] "The container or systemd unit derived from the cgroup.",

@@ -26,7 +26,7 @@ pub struct MetricInfo {
     pub shape: Shape,
     /// The unit of its values.
     pub unit: Unit,
-    /// One sentence for whoever reads the recording.
+    /// One sentence for readers of the recording.
     pub sentence: &'static str,
 }
 

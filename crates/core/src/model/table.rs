@@ -75,7 +75,7 @@ pub struct ColumnInfo {
     pub nullable: bool,
     /// The unit of its values.
     pub unit: Unit,
-    /// One sentence for whoever reads the recording.
+    /// One sentence for readers of the recording.
     pub sentence: &'static str,
 }
 
@@ -376,7 +376,7 @@ impl Scalar for Name {
 pub trait Table: Sized {
     /// The folder of the recording that holds its segments.
     const NAME: &'static str;
-    /// One sentence for whoever reads the recording.
+    /// One sentence for readers of the recording.
     const SENTENCE: &'static str;
     /// Its columns, in order.
     const COLUMNS: &'static [ColumnInfo];

@@ -71,7 +71,7 @@ impl WaitClass {
             WaitClass::NetworkFs => "file server",
             WaitClass::Fuse => "FUSE server",
             WaitClass::Fanotify => "fanotify listener",
-            WaitClass::RunQueue => "CPU, once awake",
+            WaitClass::RunQueue => "run queue",
             other => other.word(),
         }
     }
@@ -155,7 +155,7 @@ table! {
     /// Which requests a wait waited for.
     pub struct WaitRequest in "wait_requests" {
         wait_id: u64 [None] "The wait.",
-        request_id: u64 [None] "A request that was under way during it, of the same thread or the one whose completion ended the wait.",
+        request_id: u64 [None] "A request that was in flight during it, of the same thread or the one whose completion ended the wait.",
         overlap_ns: u64 [Nanoseconds] "How long both lasted at once.",
     }
 }

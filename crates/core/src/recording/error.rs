@@ -138,7 +138,7 @@ impl Error {
 fn read_hint(kind: io::ErrorKind) -> Option<&'static str> {
     match kind {
         io::ErrorKind::PermissionDenied => {
-            Some("a recording belongs to whoever made it: read it as that user, or with sudo")
+            Some("a recording is readable only by its owner: read it as that user, or with sudo")
         }
         io::ErrorKind::NotFound => Some("check the path; `iowhy record -o DIR` names it"),
         _ => None,

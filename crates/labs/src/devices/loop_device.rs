@@ -20,7 +20,7 @@ pub enum Backing {
     DirectFile,
 }
 
-/// Settings that a loop device keeps for whoever uses its number next, and the kernel's own values. The
+/// Settings that a loop device keeps for the next user of its number, and the kernel's own values. The
 /// scheduler comes first, since it brings settings of its own; the number of requests is set twice, since
 /// the kernel does nothing where it is told the number that it shows, and what it shows may be more than
 /// it has places for.
@@ -127,7 +127,7 @@ impl LoopDevice {
         Ok(())
     }
 
-    /// Gives the queue the kernel's own settings: whoever used this number before may have left others.
+    /// Gives the queue the kernel's own settings: the last user of this number may have left others.
     fn forget_settings(&self) {
         let queue = PathBuf::from(format!("/sys/block/{}/queue", self.name()));
         let most = fs::read_to_string(queue.join("max_hw_sectors_kb")).unwrap_or_default();

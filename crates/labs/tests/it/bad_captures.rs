@@ -184,7 +184,7 @@ fn what_is_no_capture_is_refused() -> Result<()> {
     Ok(())
 }
 
-/// More devices than are told apart: the rest is one, and counted.
+/// More devices than are distinguished: the rest is one, and counted.
 fn many_devices_are_lumped() -> Result<()> {
     let folder = folder()?;
     let file = folder.path().join("sda.blktrace.0");

@@ -181,7 +181,7 @@ fn shell(command: &Command) -> String {
 }
 
 /// What was made dirty before the watch belongs to nobody, and the reason says so; least of all does
-/// it belong to whoever asked for the writeback.
+/// it belong to the process that asked for the writeback.
 fn later_writeback(kind: Kind) -> Result<()> {
     iowhy_labs::machine::need_bpf()?;
     let stage = Stage::new(kind)?;

@@ -198,7 +198,7 @@ fn very_many_files() -> Result<()> {
     let most = (recording.environment.duration_ns() / 1_000_000_000 + 2) * 2_100;
     let rows = recording.files.len() as u64;
     assert!(rows < most, "{rows} rows, more than {most}");
-    // Removals are told one by one or by directory. What was done with files that found no room is counted
+    // Removals are told one by one or by directory. What was done with files without a slot is counted
     // for each file; it tells no device, so a watch of one leaves it out: docs/files.md.
     let sum = |field: fn(&iowhy_core::model::FileActivity) -> u64| -> u64 {
         recording.files.iter().map(field).sum()

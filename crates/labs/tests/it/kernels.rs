@@ -122,7 +122,7 @@ fn small(kernel: Kernel) -> Result<()> {
         iowhy record -d $disk --events --page-cache -t 0.3 -o /out/more; iowhy report /out/more
         iowhy opens -t 0.3"
     );
-    // Slow enough that whoever reads has to sleep.
+    // Slow enough that a reader has to sleep.
     let disk = Disk::memory("plain", 64 << 20).limited(Limits::iops(100));
     let mut guest = Guest::new(kernel).disk(disk).patience(SMALL_PATIENCE);
     for module in MODULES {

@@ -97,7 +97,7 @@ fn watch(scratch: &Scratch, devices: &[&dyn BlockDevice], workload: &Command) ->
     Ok(recording)
 }
 
-/// Whether it is an array of level linear, whose counters stand still from 5.14 on.
+/// Whether it is an array of level linear, whose counters stall from 5.14 on.
 fn is_linear(name: &str) -> bool {
     let level = std::fs::read_to_string(format!("/sys/block/{name}/md/level"));
     level.is_ok_and(|level| level.trim() == "linear")

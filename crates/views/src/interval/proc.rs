@@ -79,12 +79,12 @@ pub const PROCESSES: Definition<ProcessActivity> = Definition {
             human::rate(row.device_reads_per_s).into()
         }),
         explained(
-            "requests that devices completed with its data, whoever submitted them",
+            "requests that devices completed with its data, whichever process submitted them",
             number(
                 "dev w/s",
                 "1/s",
                 3,
-                "writes that devices completed with its data, whoever submitted them (writeback is \
+                "writes that devices completed with its data, whichever process submitted them (writeback is \
                  its dirtier's)",
                 |row, _| human::rate(row.device_writes_per_s).into(),
             ),

@@ -35,14 +35,14 @@ pub const GROUPS: Definition<BlockedGroup> = Definition {
             align: Align::Left,
             room: Room::Wrap,
             sentence: "the process, the file, or the kernel's functions from the innermost; - where \
-                       it is not known or not told apart",
+                       it is not known or not distinguished",
             legend: "",
             value: |row, style| name(row, style).into(),
         },
     ],
 };
 
-/// The same where nothing but the class is told apart.
+/// The same where nothing but the class is distinguished.
 const CLASSES: Definition<BlockedGroup> = Definition {
     columns: &[CLASS, waits::time(), waits::share(), waits::waits(1), MEAN, waits::longest(2)],
     ..GROUPS

@@ -23,7 +23,7 @@ const MOST_CULPRITS: usize = 10;
 pub struct BlameRow {
     who: String,
     time_ns: u64,
-    /// Not told apart where nobody is charged.
+    /// Not distinguished where nobody is charged.
     stages: Option<(u64, u64)>,
     /// Of the waiter's time.
     share: Option<f64>,

@@ -114,7 +114,7 @@ pub const DEVICES: Definition<DeviceSummary> = Definition {
             human::rate(it.directions[Direction::Write].merges_per_s).into()
         }),
         Column {
-            heading: "most of its time",
+            heading: "top process",
             unit: "",
             align: Align::Left,
             room: Room::Rank(11),

@@ -95,7 +95,7 @@ fn place(interval: Interval) -> &'static str {
         Interval::G2d => "dispatch",
         Interval::Q2d => "before the device",
         Interval::D2c => "device",
-        Interval::Q2c => "the whole",
+        Interval::Q2c => "total",
     }
 }
 

@@ -125,7 +125,7 @@ pub const WAITS: Definition<ClassRow> = Definition {
         waits(3),
         longest(2),
         Column {
-            heading: "most by",
+            heading: "top processes",
             unit: "",
             align: Align::Left,
             room: Room::CutEnd,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0
 /*
- * Requests: each block tracepoint stamps what is under way, and the completion sends one record.
+ * Requests: each block tracepoint stamps what is in flight, and the completion sends one record.
  *
- * What is under way is kept under the address of its first bio, from queueing to completion: the
+ * What is in flight is kept under the address of its first bio, from queueing to completion: the
  * bio stays the head of its request, so that the record need not move when the request is made.
  * What has no bio (the flush machinery, drivers' commands) is kept under the request's address.
  *

@@ -137,7 +137,7 @@ static __always_inline void list_one(struct seq_file *seq, u64 key, struct wire_
 	bpf_seq_write(seq, &record, sizeof(record));
 }
 
-/* What is under way now, of the table of it. */
+/* What is in flight now, of the table of it. */
 SEC("iter/bpf_map_elem")
 int list_under_way(struct bpf_iter__bpf_map_elem *ctx)
 {

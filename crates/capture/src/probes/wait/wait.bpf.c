@@ -123,7 +123,7 @@ UNDISTURBED(on_switch)
 {
 	struct task_struct *previous = (struct task_struct *)ctx[1];
 
-	/* Whoever is preempted did not choose to sleep. */
+	/* A preempted task did not choose to sleep. */
 	if (!ctx[0])
 		begin_sleep(ctx, previous);
 	end_sleep((struct task_struct *)ctx[2]);

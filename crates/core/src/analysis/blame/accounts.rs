@@ -136,7 +136,7 @@ impl Accounts {
             self.add(pair.waiter, pair.culprit, pair.times);
         }
         for pair in rest {
-            // Where even these fill the table, nothing is told apart but the waiter.
+            // Where even these fill the table, nothing is distinguished but the waiter.
             let full = self.pairs.len() > PAIRS * 5 / 8;
             let culprit = if full { Culprit::FURTHER } else { pair.culprit.coarser() };
             self.add(pair.waiter, culprit, pair.times);

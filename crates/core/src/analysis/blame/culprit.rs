@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 /// A request is split over its parts by bytes, in so many units.
 pub(super) const UNITS: u64 = 16;
 
-/// The file, as far as it is told apart.
+/// The file, as far as it is distinguished.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Which {
     /// This one.
@@ -28,7 +28,7 @@ pub(super) struct Culprit {
 }
 
 impl Culprit {
-    /// All that are not told apart.
+    /// All that are not distinguished.
     pub const FURTHER: Culprit =
         Culprit { owner: Err(Reason::Silent), origin: Origin::Unknown, file: Which::Further };
 

@@ -51,7 +51,7 @@ pub struct BlameShares {
 /// A process that waited.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BlamedWaiter {
-    /// Its number; `None` stands for all beyond those that are told apart.
+    /// Its number; `None` stands for all beyond those that are distinguished.
     pub pid: Option<u32>,
     /// Its name.
     pub process: String,
@@ -78,11 +78,11 @@ pub struct Behind {
     pub process: Option<String>,
     /// Why there is none.
     pub reason: Option<String>,
-    /// Why the requests exist; `None` where several origins are lumped.
+    /// Why the requests exist; `None` where several origins are aggregated.
     pub origin: Option<&'static str>,
-    /// Their file; `None` where there is none, none is known, or several are lumped.
+    /// Their file; `None` where there is none, none is known, or several are aggregated.
     pub file: Option<String>,
-    /// Whether several files are lumped.
+    /// Whether several files are aggregated.
     pub several_files: bool,
     /// Whether it is the waiter itself.
     pub own: bool,
@@ -221,12 +221,12 @@ fn foremost(own: &[&Pair], is_own: impl Fn(&Pair) -> bool, names: &Names) -> Opt
 fn behind(pair: &Pair, own: bool, names: &Names) -> Behind {
     let Culprit { owner, origin, file } = pair.culprit;
     let Who { pid, process, reason } = who(pair.culprit, names);
-    let lumped = pair.culprit == Culprit::FURTHER;
+    let aggregated = pair.culprit == Culprit::FURTHER;
     Behind {
         pid,
         process,
         reason: reason.filter(|_| owner.is_err()),
-        origin: (!lumped).then(|| origin.word()),
+        origin: (!aggregated).then(|| origin.word()),
         file: match file {
             Which::File(file) => Some(names.get(file.path).to_owned()),
             _ => None,
@@ -258,7 +258,7 @@ fn who(culprit: Culprit, names: &Names) -> Who {
             Who { pid, process, reason: None }
         }
         Err(_) if culprit == Culprit::FURTHER => {
-            let reason = Some("not told apart".to_owned());
+            let reason = Some("not distinguished".to_owned());
             Who { pid: None, process: None, reason }
         }
         Err(reason) => {

@@ -10,7 +10,7 @@ use super::accounts::Accounts;
 use super::culprit::{Culprit, Culprits, Sums, UNITS};
 use rustc_hash::FxHashMap;
 
-/// Culprits that are told apart in one stretch with their files, and without.
+/// Culprits that are distinguished in one stretch with their files, and without.
 const WITH_FILES: usize = 48;
 const WITHOUT_FILES: usize = 15;
 /// All that is left has the last place.
@@ -145,12 +145,12 @@ impl Places {
                 named[index].is_none().then(|| rest.add(culprit.coarser(), time))
             })
             .collect();
-        let lumped = rest.largest(WITHOUT_FILES);
+        let aggregated = rest.largest(WITHOUT_FILES);
         let mut culprits: Vec<Culprit> = found.kept(&named);
         let with_files = culprits.len() as u8;
-        culprits.extend(rest.kept(&lumped));
+        culprits.extend(rest.kept(&aggregated));
         let last = culprits.len() as u8;
-        if lumped.contains(&None) {
+        if aggregated.contains(&None) {
             culprits.push(Culprit::FURTHER);
         }
         let place = |index: u32| -> u8 {
@@ -158,7 +158,7 @@ impl Places {
             match (named[index], coarser[index]) {
                 (Some(place), _) => place,
                 (None, Some(coarse)) => {
-                    lumped[coarse as usize].map_or(last, |place| with_files + place)
+                    aggregated[coarse as usize].map_or(last, |place| with_files + place)
                 }
                 (None, None) => last,
             }

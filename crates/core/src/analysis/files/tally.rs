@@ -14,7 +14,7 @@ const MOST_KEPT: usize = 8192;
 const MOST_LISTED: usize = 50;
 /// So many that differ in one place only are one pattern.
 const MANY: usize = 8;
-/// Files told apart to count those of a pattern; of more, the count is a lower bound.
+/// Files distinguished to count those of a pattern; of more, the count is a lower bound.
 const MOST_FILES: usize = 1 << 18;
 
 /// Adds up what processes did with files.
@@ -42,7 +42,7 @@ struct Folded {
     only: Option<Name>,
     /// What all of them are; `None` where that is not known, or not the same.
     kind: Option<FileKind>,
-    /// Files told apart.
+    /// Files distinguished.
     files: u64,
     /// The most that one row stood for.
     most: u64,
@@ -262,7 +262,7 @@ pub struct Others {
 /// What one process did with one file, or with all files of one pattern.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ActivityRow {
-    /// The process; 0 for what found no room of its own in the kernel.
+    /// The process; 0 where the kernel's table had no slot in the kernel.
     pub pid: u32,
     /// Its name.
     pub process: Option<String>,

@@ -18,7 +18,7 @@ const RECENT: usize = 4096;
 const SOON_NS: u64 = 1_000_000_000;
 /// How soon after each other pieces of one bio are queued, nanoseconds.
 const AT_ONCE_NS: u64 = 500_000;
-/// Sizes, threads and files that are told apart.
+/// Sizes, threads and files that are distinguished.
 const SIZES: usize = 64;
 const THREADS: usize = 1024;
 const FILES: usize = 4096;

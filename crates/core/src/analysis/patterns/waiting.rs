@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 /// Groups that are kept apart; the waits of any further one are of the group without a process.
 const GROUPS: usize = 4096;
-/// Threads of a group that are told apart.
+/// Threads of a group that are distinguished.
 const THREADS: usize = 256;
 /// Stacks that are kept apart while adding up.
 const ALL_STACKS: usize = 4096;

@@ -14,7 +14,7 @@ use crate::formats::blktrace::{Batch, Record};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 
-/// Devices that are told apart; the figures of more are lumped together, and their events counted.
+/// Devices that are distinguished; the figures of more are aggregated, and their events counted.
 pub const MAX_DEVICES: usize = 1024;
 /// The number that stands for all devices beyond [`MAX_DEVICES`].
 pub const OTHER_DEVICES: u32 = u32::MAX;

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{channel, sync_channel};
 use std::thread;
 
-/// Batches under way at once.
+/// Batches being processed at once.
 const DEPTH: usize = 8;
 
 /// What a capture says of itself before its first batch is handed out.

@@ -266,7 +266,7 @@ struct Figures {
     genesis: u64,
 }
 
-/// Processes that are told apart; the rest are lumped under [`OTHER_PROCESSES`].
+/// Processes that are distinguished; the rest are aggregated under [`OTHER_PROCESSES`].
 const MAX_PROCESSES: usize = 16 << 10;
 /// The pid that stands for all processes beyond the bound.
 pub const OTHER_PROCESSES: u32 = u32::MAX;
@@ -366,8 +366,8 @@ impl Figures {
     fn device(&mut self, index: u32, record: &Record) -> Option<&mut DeviceStages> {
         while self.devices.len() <= index as usize {
             let histograms = self.devices.len() < self.histograms;
-            let lumped = self.devices.len() >= MAX_DEVICES;
-            let number = if lumped { OTHER_DEVICES } else { record.device };
+            let aggregated = self.devices.len() >= MAX_DEVICES;
+            let number = if aggregated { OTHER_DEVICES } else { record.device };
             self.devices.push(DeviceStages::new(number, record, histograms));
         }
         let device = self.devices.get_mut(index as usize)?;

@@ -59,7 +59,7 @@ pub struct StageFigures {
 /// What is known of one device.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct DeviceFigures {
-    /// Its name, or its numbers; `others` for all that are not told apart.
+    /// Its name, or its numbers; `others` for all that are not distinguished.
     pub device: String,
     /// Its stages, by name.
     #[serde(serialize_with = "by_name")]
@@ -93,7 +93,7 @@ pub struct DeviceFigures {
 /// What is known of one process: of the requests that it queued.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ProcessFigures {
-    /// Its number; `None` for all processes that are not told apart.
+    /// Its number; `None` for all processes that are not distinguished.
     pub pid: Option<u32>,
     /// Its name, where the data tells it.
     pub process: Option<String>,
@@ -183,7 +183,7 @@ impl Stages {
     }
 }
 
-/// `major,minor`, or `others` for all that are not told apart.
+/// `major,minor`, or `others` for all that are not distinguished.
 pub fn device_name(device: u32) -> String {
     if device == OTHER_DEVICES {
         return "others".to_owned();
@@ -230,7 +230,7 @@ fn unmatched(stages: &Stages) -> Losses {
         (
             "devices",
             unmatched.devices,
-            "events are of devices beyond the first 1024, which are lumped together as others",
+            "events are of devices beyond the first 1024, which are aggregated as others",
         ),
     ] {
         losses.add(place, count, meaning, false);

@@ -8,9 +8,9 @@ use crate::model::{KnownBy, Name, Names, Stack, WaitChain, WaitClass};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 
-/// Chains that are kept apart; any further one is lumped with others of the same kind of end.
+/// Chains that are kept apart; any further one is aggregated with others of the same kind of end.
 const MOST_CHAINS: usize = 1024;
-/// Threads, files and stacks told apart in each of them.
+/// Threads, files and stacks distinguished in each of them.
 const MOST_TOLD: usize = 1024;
 const MOST_FILES: usize = 64;
 /// Chains that the summary lists.
@@ -18,7 +18,7 @@ const MOST_LISTED: usize = 50;
 /// User stacks that are kept for their functions' names.
 const MOST_STACKS: usize = 16_384;
 
-/// A thread of a chain, as far as chains are told apart: its name without digits, so that the members
+/// A thread of a chain, as far as chains are distinguished: its name without digits, so that the members
 /// of a pool are one.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 struct Kind {
@@ -416,7 +416,7 @@ mod tests {
         let rows = script.summary().chains.expect("there are chains").rows;
         assert_eq!(rows.len(), 2, "{rows:?}");
         assert_eq!((rows[0].steps.len(), rows[0].sleeps, rows[0].steps[0].threads), (2, 3, 3));
-        // Who waits for storage itself is named, whoever waits for it.
+        // The thread that waits for storage itself is named, whatever waits for it.
         assert_eq!(rows[1].steps.len(), 2);
     }
 

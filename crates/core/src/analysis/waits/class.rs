@@ -318,7 +318,7 @@ const ELSEWHERE: &[&str] = &[
     "__lru_add_drain_all",
 ];
 
-/// Functions that only wait for buffers to be read or written, whoever calls them.
+/// Functions that only wait for buffers to be read or written, whatever calls them.
 const OF_BUFFERS: &[&str] = &["bit_wait_io", "out_of_line_wait_on_bit"];
 
 /// Why somebody waits for a page, innermost first: a page that is read or locked for a fault is a fault,
@@ -390,7 +390,7 @@ fn stands_for(function: &str, name: &str) -> bool {
 }
 
 impl WaitClass {
-    /// Whether a wait of this class is for another thread, which wakes whoever waits for it.
+    /// Whether a wait of this class is for another thread, which wakes the threads that wait for it.
     pub fn is_for_thread(self) -> bool {
         matches!(self, FsLock | JournalCommit | JournalSpace)
     }

@@ -17,7 +17,7 @@ const MOST_LISTED: usize = 200;
 /// Stacks whose functions are kept.
 const MOST_STACKS: usize = 1 << 16;
 
-/// What waits are told apart by, beside their class.
+/// What waits are distinguished by, beside their class.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum By {
     /// Nothing else.
@@ -86,7 +86,7 @@ pub struct BlockedGroup {
     /// The process's number.
     pub pid: Option<u32>,
     /// The process, the file, or the functions (innermost first, with ` < ` between); `None` where
-    /// it is not told apart or not known.
+    /// it is not distinguished or not known.
     pub name: Option<String>,
     /// Whether it is all the groups that there was no room for.
     pub is_others: bool,
@@ -101,7 +101,7 @@ pub struct BlockedGroup {
 }
 
 impl WaitGroups {
-    /// Waits told apart by `by`.
+    /// Waits distinguished by `by`.
     pub fn new(by: By) -> WaitGroups {
         WaitGroups {
             by,
@@ -249,10 +249,10 @@ mod tests {
         let without = Environment { tables: vec!["requests".to_owned()], ..whole.clone() };
         assert!(unknown(&without).unwrap().contains("no table of waits"));
         let mut lost = whole.clone();
-        lost.losses.add("ring", 3, "requests that found no room in the ring", true);
+        lost.losses.add("ring", 3, "requests dropped because the ring buffer was full", true);
         assert_eq!(unknown(&lost), None);
-        lost.losses.add("ring/waits", 2, "waits that found no room", false);
-        assert_eq!(unknown(&lost).unwrap(), "lost: 2 waits that found no room");
+        lost.losses.add("ring/waits", 2, "waits dropped because the ring buffer was full", false);
+        assert_eq!(unknown(&lost).unwrap(), "lost: 2 waits dropped because the ring buffer was full");
         let imported = Environment { source: Environment::IMPORTED.to_owned(), ..whole };
         assert!(unknown(&imported).unwrap().contains("captures"));
     }

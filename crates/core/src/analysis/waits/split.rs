@@ -35,7 +35,7 @@ pub enum Doing {
     Queued,
     /// None was queued yet.
     NotYet,
-    /// None was under way, or there were none.
+    /// None was in flight, or there were none.
     Nothing,
 }
 

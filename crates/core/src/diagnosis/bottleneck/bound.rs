@@ -146,7 +146,7 @@ fn spills(facts: &Facts<'_>, group: &Group<'_>) -> bool {
     is_temporary && is_most && group.device.is_some_and(is_saturated)
 }
 
-/// Whether several threads wait for each other's requests on a saturated device. Whoever takes
+/// Whether several threads wait for each other's requests on a saturated device. A thread that takes
 /// completions chose how many requests are in flight, and waits for nobody else.
 fn is_contended(group: &Group<'_>) -> bool {
     let threads: u64 = group.programs.iter().map(|it| it.threads).sum();

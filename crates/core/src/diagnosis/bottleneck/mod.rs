@@ -10,7 +10,7 @@
 //! | `kind` | what sort of call a wait is in |
 //! | `group` | the waits of one sort for one device, by program |
 //! | `bound` | what bounds them, and whether they are slow |
-//! | `saturated` | a device that is busy all the time, whoever waits for it |
+//! | `saturated` | a device that is busy all the time, whatever waits for it |
 //! | `report` | the finding: sentence, evidence, fix and check |
 //!
 //! What does not belong here: mechanisms (see [`super::rules`]), and names of programs (see
@@ -35,7 +35,7 @@ pub const ALL: &[Rule] = &[
         "slow-sync",
         "threads wait until data is durable",
         "A call such as fsync returns when the data, the journal's commit and the device's cache \
-         are on stable storage. Whoever commits waits for all of that, one commit after another.",
+         are on stable storage. A thread that commits waits for all of that, one commit after another.",
         "Syncs that take less than a few milliseconds, or that nobody waits for.",
         |facts| wait(facts, Kind::Sync),
     ),

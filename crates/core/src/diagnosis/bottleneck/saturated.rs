@@ -1,4 +1,4 @@
-//! A device that is busy all the time, whoever waits for it: what can be said where waits are not
+//! A device that is busy all the time, whatever waits for it: what can be said where waits are not
 //! in the data, as in a capture of blktrace, or where nobody waits for what it does.
 //!
 //! What does not belong here: threads that wait (see [`super::group`]).

@@ -71,7 +71,7 @@ rule!(
     "io_submit and io_uring promise to return at once. A write that makes a file longer or fills a \
      hole must allocate blocks and change the inode first, which waits for the journal, for free \
      space or for the inode's lock; I/O without O_DIRECT waits for pages. A program with one \
-     thread for everything (ScyllaDB, nginx, event loops) stands still meanwhile.",
+     thread for everything (ScyllaDB, nginx, event loops) stalls meanwhile.",
     "Waits for completions (io_getevents), which are what such programs sleep for.",
     needs: [Waits],
     symptoms: ["inode-lock", "journal-commit"],

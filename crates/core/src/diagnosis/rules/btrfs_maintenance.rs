@@ -60,7 +60,7 @@ rule!(
     "btrfs's work on its own trees",
     "A snapshot costs nothing when it is made, and much when it is deleted: btrfs walks all that \
      it shared, and with quotas counts anew whose each extent is. Balance and scrub read, and \
-     partly write, everything. Transactions that include such work take seconds, and whoever \
+     partly write, everything. Transactions that include such work take seconds, and every task that \
      creates, renames or syncs a file waits for the running transaction.",
     "Requests of programs themselves, or a file system without snapshots and quotas.",
     needs: [Stacks, Waits],

@@ -77,7 +77,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .into())
 }
 
-/// What refutes it: whoever stops a database's process may stop all others that wait for its locks.
+/// What refutes it: stopping a database's process may stop all others that wait for its locks.
 fn check(subject: &Subject) -> &'static str {
     match programs::of(subject.process.as_deref(), None) {
         Some(_) => {

@@ -10,7 +10,7 @@ const SLOWER: f64 = 1.3;
 /// How much sizes and depth may differ between the two parts, as for a neighbour; and the share of reads.
 const SAME: f64 = 0.35;
 const SAME_READS: f64 = 0.1;
-/// Requests in flight before, up to which the device had time for more: whoever asks about as often since has
+/// Requests in flight before, up to which the device had time for more: a load that submits about as often since has
 /// not filled it. Chosen.
 const IDLE: f64 = 0.8;
 const AS_OFTEN: f64 = 0.1;

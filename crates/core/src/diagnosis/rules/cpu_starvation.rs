@@ -203,7 +203,7 @@ impl Held<'_> {
             .shown("of the time that it waits or is held back", its * 100.0, "%", "iowhy waits")
             .shown("its waits", waited.waits as f64 / facts.seconds(), "1/s", "iowhy waits")
             .fix("a higher limit: cpu.max of its cgroup (version 1: cpu.cfs_quota_us, Kubernetes: limits.cpu), or less that computes within it")
-            .check("nr_throttled in cpu.stat (version 1: below its cpu controller) stands still with a higher limit; if its I/O is as slow then, it was not the limit")
+            .check("nr_throttled in cpu.stat (version 1: below its cpu controller) no longer grows with a higher limit; if its I/O is as slow then, it was not the limit")
     }
 }
 

@@ -6,7 +6,7 @@ use crate::analysis::summary::DeviceSummary;
 /// Bytes a second from which on a second copy of all of them costs something. Chosen.
 const BYTES_PER_S: f64 = 4e6;
 
-/// Compressed file systems: the cache below holds other bytes than the one above, and whoever mounts
+/// Compressed file systems: the cache below holds other bytes than the one above, and the program that mounts
 /// such images (snapd) sets the loop device up.
 const COMPRESSED: &[&str] = &["squashfs", "erofs", "cramfs"];
 

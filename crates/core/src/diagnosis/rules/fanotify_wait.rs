@@ -7,7 +7,7 @@ rule!(
     "fanotify-wait",
     "a program that must allow each open",
     "A virus scanner, an auditing or a backup agent can ask the kernel for permission events \
-     (fanotify): whoever opens, reads or executes a file then sleeps until that program has \
+     (fanotify): a process that opens, reads or executes a file then sleeps until that program has \
      answered. It may read the whole file first; when it is slow, stopped or short of CPU, \
      everybody else is.",
     "Opens that are answered at once, or a listener that only takes notifications.",

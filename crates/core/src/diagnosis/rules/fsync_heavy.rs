@@ -72,7 +72,7 @@ fn is_habit(facts: &Facts<'_>, syncs: &Syncs<'_>) -> bool {
         && (rate >= SYNCS_PER_S || threads >= super::super::finding::WARNING_THREADS)
 }
 
-/// Bytes that the device wrote for each sync, whoever's they are.
+/// Bytes that the device wrote for each sync, for whichever process.
 fn on_device(device: &DeviceSummary, syncs: &Syncs<'_>) -> f64 {
     let flushes = facts::of(device, Direction::Flush).requests.max(device.helper_requests);
     let known = syncs.calls.unwrap_or(if flushes > 0 { flushes } else { syncs.waited.waits });

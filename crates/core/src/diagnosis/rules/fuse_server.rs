@@ -9,7 +9,7 @@ rule!(
     "a file system that a process serves",
     "On a FUSE file system (sshfs, s3fs, rclone, gcsfuse, mergerfs, GlusterFS ...) every read, \
      write and lookup that is not cached is a question to a process of this machine, which may ask \
-     the network or a disk in its turn; on virtiofs it is a question to the hypervisor. Whoever \
+     the network or a disk in its turn; on virtiofs it is a question to the hypervisor. A process that \
      asked sleeps until it answers. No block device shows any of it.",
     "Waits that take less than a millisecond, or a server that is idle meanwhile.",
     needs: [Waits],

@@ -1,4 +1,4 @@
-//! A JVM stands still while its VM thread writes a log, or its counters.
+//! A JVM stalls while its VM thread writes a log, or its counters.
 
 use super::lock_behind_io::{named, what};
 use super::*;
@@ -18,7 +18,7 @@ rule!(
     "A JVM stops all threads of the program for a collection (a safepoint), and its VM thread \
      writes the GC log before they may go on. That write is buffered and short, until the \
      journal, the limit of dirty pages or writeback of the log's page makes it wait: then the \
-     whole program stands still for as long, and the collector is blamed. The same happens with \
+     whole program stalls for as long, and the collector is blamed. The same happens with \
      the counters that a JVM keeps in a mapped file (hsperfdata).",
     "A VM thread that waits for pages of its own code or of swap, or for nothing of the disk.",
     needs: [Waits, Chains],
@@ -62,7 +62,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let part = time_ns as f64 / first.threads.max(1) as f64 / facts.duration_ns().max(1) as f64;
     let file = most.files.first().map(|(file, _)| file.clone());
     let sentence = format!(
-        "{} of {} stand still until thread {} has written{}, which waits for {}",
+        "{} of {} stall until thread {} has written{}, which waits for {}",
         match first.threads {
             1 => "threads".to_owned(),
             many => format!("{many} threads"),
@@ -84,7 +84,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     Ok(Finding::of_share(ImpactOf::BlockedTime, impact, part, sentence)
         .about(subject)
         .sure(if is_vm_thread(most) { Confidence::Certain } else { Confidence::Likely })
-        .shown("threads that stand still", first.threads as f64, "threads", &*command)
+        .shown("threads that stall", first.threads as f64, "threads", &*command)
         .shown("their time while it wrote", time_ns as f64, "ns", &*command)
         .shown("longest stall", most.longest_ns as f64, "ns", &*command)
         .fix(fix(counters(most)))

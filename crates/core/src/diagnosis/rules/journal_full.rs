@@ -49,7 +49,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
 }
 
 /// A checkpoint that only the kernel's own threads wait for, a flusher or the journal's: what they
-/// write stands still meanwhile.
+/// write stalls meanwhile.
 fn of_kernel(facts: &Facts<'_>) -> Option<Finding> {
     let (time_ns, waits) = facts.kernel_waits_in(JOURNAL);
     if time_ns == 0 {

@@ -14,7 +14,7 @@ const THREADS: u64 = 3;
 /// Threads that may hold it where only wake-ups tell: members of a pool wake each other all the time.
 const HOLDERS: u64 = 2;
 /// How often each of them must have slept, for each wait of the holder, where only wake-ups tell:
-/// whoever wants a lock sleeps once for each time that it is held; of idle workers one is woken at a
+/// a thread that wants a lock sleeps once for each time that it is held; of idle workers one is woken at a
 /// time. Chosen.
 const EACH: f64 = 0.5;
 
@@ -22,7 +22,7 @@ rule!(
     "lock-behind-io",
     "a lock whose holder waits for the disk",
     "A thread writes or syncs while it holds a lock of its program. For as long as the disk \
-     takes, every thread that wants the lock stands still, and none of them does any I/O: the \
+     takes, every thread that wants the lock stalls, and none of them does any I/O: the \
      disk shows one writer, the program shows forty threads in futex(2). The lock may go round, \
      so that each of them is the holder for a while.",
     "A holder that computes or waits for the network; or threads that wait for work, not for a \
@@ -146,7 +146,7 @@ fn sentence(convoy: &Convoy<'_>, file: Option<&str>) -> String {
     let who = words::process(process, Some(sleepers.pid), None);
     match sure {
         Confidence::Certain if holder.threads > HOLDERS => format!(
-            "{count} threads of {who} take turns at a lock, and whoever holds it waits for \
+            "{count} threads of {who} take turns at a lock, and the one that holds it waits for \
              {for_what}"
         ),
         Confidence::Certain => format!(

@@ -77,7 +77,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
              (version 2; others get less)",
         )
         .check(format!(
-            "`ps -o maj_flt {pid}` twice: where the number stands still, they were \
+            "`ps -o maj_flt {pid}` twice: where the number does not change, they were \
                         only its start"
         ))
         .into())

@@ -19,7 +19,7 @@ const RECLAIM: &[&str] = &[
 ];
 /// The part of it that is for one cgroup.
 const OF_CGROUP: &[&str] = &["try_to_free_mem_cgroup_pages", "try_charge*", "charge_memcg"];
-/// The soft limit, which makes whoever exceeds it sleep.
+/// The soft limit, which makes a task that exceeds it sleep.
 const HIGH: &[&str] = &["mem_cgroup_handle_over_high", "__mem_cgroup_handle_over_high"];
 /// Room for a large page.
 const COMPACTION: &[&str] =
@@ -76,7 +76,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .fix(kind.fix(&pid))
         .check(
             "with more memory the waits end; if they stay while `grep pgscan_direct /proc/vmstat` \
-             stands still (on a cgroup: its memory.stat), it was not reclaim",
+             stalls (on a cgroup: its memory.stat), it was not reclaim",
         )
         .into())
 }

@@ -30,7 +30,7 @@ const OWN_DOING: &[&str] = &["read", "readahead", "page_fault", "write", "writeb
 rule!(
     "noisy-neighbour",
     "somebody else on the same storage",
-    "A device serves whoever asks. When another program sends much, everybody's requests stand \
+    "A device serves all processes. When another program sends much, everybody's requests stand \
      in the same queue behind its, and wait although they are few. iowhy sees whose requests the \
      device worked on while others waited. When the other one sits behind the device, on shared \
      storage, requests take longer between the driver and the completion, while this machine \
@@ -150,7 +150,7 @@ fn here(facts: &Facts<'_>, neighbour: &Behind) -> Finding {
               to another device",
         )
         .check(
-            "where it may stand still, stop all of it for ten seconds (`kill -STOP PID`, then \
+            "where it may stall, stop all of it for ten seconds (`kill -STOP PID`, then \
                 `kill -CONT PID`, of each that `ps` shows now): if the others wait as long, it \
                 was not in their way",
         )

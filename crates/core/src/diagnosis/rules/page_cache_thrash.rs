@@ -76,7 +76,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
              keep scans out of its cache (POSIX_FADV_DONTNEED)",
             own.unwrap_or_default(),
         ))
-        .check("`grep workingset_refault /proc/vmstat` twice: where the number of files stands still, nothing comes back that was dropped; with twice the memory the reads stop")
+        .check("`grep workingset_refault /proc/vmstat` twice: where the number of files does not change, nothing comes back that was dropped; with twice the memory the reads stop")
         .into())
 }
 

@@ -145,7 +145,7 @@ mod tests {
         found.into_iter().find(|it| it.cause == "raid-resync").map(|it| it.fix)
     }
 
-    /// Whoever waits for the array waits for its disks.
+    /// A process that waits for the array waits for its disks.
     #[test]
     fn waits_for_the_array_are_the_resyncs() {
         let mut script = Script::new(10);

@@ -135,7 +135,7 @@ fn finding(
         .shown("pages read that had been read before", again * 100.0, "%", "iowhy cache")
         .fix(fix(name, window, is_again || only_written))
         .check(
-            "`grep workingset_refault_file /proc/vmstat` twice: where it stands still, the \
+            "`grep workingset_refault_file /proc/vmstat` twice: where it does not change, the \
              windows warm the cache: leave them. With a window of 16 KiB the bytes read fall and \
              the rate of faults rises; if not, the window is used",
         )

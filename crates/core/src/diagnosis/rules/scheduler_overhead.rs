@@ -25,7 +25,7 @@ rule!(
      on many at once it has nothing to gain: bfq hands out few requests at a time and waits for \
      a process to send its next, and what stands in its queue could have been done. That time is \
      I2D. It may also favour some processes for seconds, whose requests pass at once, while \
-     those of others stand still: few requests, which wait very long, and those that stand there \
+     those of others stall: few requests, which wait very long, and those that stand there \
      yet have no I2D at all.",
     "A device that is given as many requests as it can take while the others stand in the \
      scheduler: then it is full, and any queue would hold them.",

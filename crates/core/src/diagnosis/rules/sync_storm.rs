@@ -15,7 +15,7 @@ const LEAST: u64 = 3;
 rule!(
     "sync-storm",
     "sync of whole file systems",
-    "sync(2) and syncfs(2) write everything that is dirty, whoever wrote it, commit the journal and \
+    "sync(2) and syncfs(2) write everything that is dirty, whichever process wrote it, commit the journal and \
      flush the device's cache. A script or agent that calls them every second makes all others' commits \
      and fsyncs wait, and takes away what the page cache saves.",
     "fsync of single files, however many (fsync-heavy).",

@@ -70,7 +70,7 @@ fn is_meant(facts: &Facts<'_>, waited: &Waited<'_>, subject: &Subject) -> bool {
     readers.time_ns as f64 >= READERS * facts.duration_ns() as f64 || 2 * data_ns >= waited.class_ns
 }
 
-/// Flushers that are throttled: nobody waits for them at once, but what they write stands still.
+/// Flushers that are throttled: nobody waits for them at once, but what they write stalls.
 fn of_kernel(facts: &Facts<'_>) -> Option<Finding> {
     let waited = facts.kernel_waits(|group| group.class == WaitClass::Wbt);
     let on = waited.subject().device;
@@ -89,7 +89,7 @@ fn of_kernel(facts: &Facts<'_>) -> Option<Finding> {
         true => Finding::of_share(ImpactOf::DeviceTime, asleep.min(1.0), 1.0, String::new()),
         false => Finding::of_device(facts, time, whole, String::new()),
     };
-    // The flusher writes for whoever made the pages dirty.
+    // The flusher writes for the process that made the pages dirty.
     let subject = facts::subject_of(&device.device, facts.top_process(device, |_| true));
     Some(unless_meant(facts, &waited, finding(facts, &waited, subject, found)))
 }

@@ -30,7 +30,7 @@ rule!(
     "xfs-contention",
     "XFS's inode reclaim or allocation groups",
     "XFS keeps changed inodes in memory until its log lets them go (the AIL). When memory runs out \
-     first, whoever needs a page must wait until such inodes are written. And each allocation \
+     first, a task that needs a page must wait until such inodes are written. And each allocation \
      group has one header of its free space and one of its inodes, which one transaction at a time \
      may change: many threads that make, lengthen or remove files in few groups stand in a queue \
      there.",

@@ -123,7 +123,7 @@ impl Tournament {
         player.stream as usize + self.stamps.len()
     }
 
-    /// The best time on the winner's way up: whoever is second has lost to the winner itself.
+    /// The best time on the winner's way up: the second has lost to the winner itself.
     #[inline]
     fn second(&self) -> u64 {
         let mut best = ENDED;

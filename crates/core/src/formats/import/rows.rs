@@ -61,7 +61,7 @@ impl Rows {
 }
 
 /// Puts the rows behind `before`, requests and parts, in order, the latest first: of requests that
-/// never ended, those that may still be under way come before those whose end was lost.
+/// never ended, those that may still be in flight come before those whose end was lost.
 pub(super) fn latest_first(batch: &mut Batch, before: [usize; 2]) {
     let [requests, parts] = before;
     if let Some(requests) = batch.requests.get_mut(requests..) {

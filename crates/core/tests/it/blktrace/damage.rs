@@ -199,7 +199,7 @@ fn a_pipe_of_interleaved_cpus_comes_in_order() {
     assert_eq!(times.len(), events);
 }
 
-/// What is lumped together is still paired by its own device.
+/// What is aggregated is still paired by its own device.
 #[test]
 fn devices_that_are_lumped_are_not_mixed_up() {
     let mut batch = Batch::default();

@@ -126,7 +126,7 @@ fn aks() -> Script {
 }
 
 /// m5.xlarge, 50 GB, gp3, 3,000 IOPS: "all running pods on this node freeze". containerd's files
-/// are written back; of 64 requests under way ten are pods' reads, chosen.
+/// are written back; of 64 requests in flight ten are pods' reads, chosen.
 fn eks() -> Script {
     let mut script = of_machine(true);
     let disk = script.device("nvme0n1", &[("queue/rotational", "0")]);

@@ -187,7 +187,7 @@ fn redis() -> Script {
             .stack(stack::SYNC_DATA)
             .requests(&[id])
             .add();
-        // The main thread writes while the sync is under way, and waits for the same inode.
+        // The main thread writes while the sync is running, and waits for the same inode.
         script
             .sleep((2314, "redis-server"), at + 2 * S, 2 * S)
             .call(call::WRITE)

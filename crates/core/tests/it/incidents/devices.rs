@@ -56,7 +56,7 @@ pub const ALL: &[Incident] = &[
     Incident {
         name: "VDO: fstrim makes the machine useless",
         source: "https://github.com/dm-vdo/kvdo/issues/64",
-        root_cause: "VDO handles a large discard block by block, and whoever needs the same buffers waits.",
+        root_cause: "VDO handles a large discard block by block, and every task that needs the same buffers waits.",
         script: vdo,
         expected: &["discard-storm", "kernel-housekeeping"],
         only_bottleneck: false,
@@ -304,7 +304,7 @@ fn crypt() -> Script {
 
 /// Load 180; kworker and programs blocked for more than 122 s in xfs_buf_lock. A discard of 1 GB
 /// is 256 k blocks:
-/// four are under way, seconds each.
+/// four are in flight, seconds each.
 fn vdo() -> Script {
     let mut script = Script::new(10);
     let disk = script.device("dm-2", &[("queue/discard_max_bytes", "1073741824")]);

@@ -269,7 +269,7 @@ impl Syncs<'_> {
     }
 }
 
-/// Requests that come whoever waits, so many a second on average, at times that vary as those of
+/// Requests that come whatever waits, so many a second on average, at times that vary as those of
 /// many sources do.
 pub struct Flow<'a> {
     pub who: (u32, &'a str),

@@ -38,7 +38,7 @@ pub const ALL: &[Incident] = &[
     Incident {
         name: "Elasticsearch: reclaim of XFS inodes",
         source: "https://github.com/elastic/elasticsearch/issues/25238",
-        root_cause: "Whoever needs memory waits in direct reclaim until XFS has written inodes.",
+        root_cause: "A task that needs memory waits in direct reclaim until XFS has written inodes.",
         script: inodes,
         expected: &["memory-reclaim", "xfs-contention"],
         only_bottleneck: false,

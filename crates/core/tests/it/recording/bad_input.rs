@@ -132,6 +132,6 @@ fn what_may_not_be_read_is_named() {
     assert_eq!(
         message(read(&directory).map(|_| ()), parent.path()),
         "failed to read DIR/recording/requests/00000001.parquet: Permission denied (os error 13)\n\
-         hint: a recording belongs to whoever made it: read it as that user, or with sudo"
+         hint: a recording is readable only by its owner: read it as that user, or with sudo"
     );
 }

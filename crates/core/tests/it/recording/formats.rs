@@ -139,7 +139,7 @@ fn the_reference_page_is_what_the_code_does() {
 }
 
 /// Recordings of each format as they were written when it was new. They are never written again:
-/// whoever changes the format adds a directory and keeps these readable.
+/// a change of the format adds a directory and keeps these readable.
 #[test]
 fn frozen_recordings_stay_readable() {
     for format in ["format-1"] {

@@ -131,7 +131,7 @@ impl BlockDevice for Served {
 impl Drop for Served {
     fn drop(&mut self) {
         self.hand.open();
-        // The kernel lets go of the loop device once nothing is under way.
+        // The kernel lets go of the loop device once nothing is in flight.
         let _gone = self.device.detach();
         self.hand.0.state().ended = true;
         self.hand.0.changed.notify_all();

@@ -178,7 +178,7 @@ fn atime(stage: &mut Stage, option: &str) -> Result<()> {
     Ok(())
 }
 
-/// Files that were there for long are removed, a few at a time, from a disk that stands still for as long as
+/// Files that were there for long are removed, a few at a time, from a disk that stalls for as long as
 /// each discard takes, as many do.
 fn discard(stage: &mut Stage, option: &str) -> Result<()> {
     let (device, hidden) = stage.hidden(700)?;

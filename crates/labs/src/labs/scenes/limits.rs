@@ -168,7 +168,7 @@ fn hung_io(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// Now and then all stands still for some hundred milliseconds.
+/// Now and then all I/O stalls for some hundred milliseconds.
 pub(super) fn slow_tail(stage: &mut Stage) -> Result<()> {
     let (device, hidden) = stage.hidden(256)?;
     stage.fio(random(&device, Access::RandomRead, 1).with("rate_iops", "300"))?;

@@ -1,4 +1,4 @@
-// What a machine can do to whoever watches it. Each mode reads every other page of a device past the
+// What a machine can do to a program that watches it. Each mode reads every other page of a device past the
 // page cache, or does as it says.
 // usage: hostile reuse|rename|threads DEVICE COUNT
 //        hostile stacks DEVICE COUNT

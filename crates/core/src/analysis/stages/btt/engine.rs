@@ -103,7 +103,7 @@ pub struct Btt {
     /// Bios that were given up because too many were open.
     pub dropped: u64,
     /// Events of devices beyond [`MAX_DEVICES`].
-    pub lumped: u64,
+    pub aggregated: u64,
     /// btt's data files, where they were asked for.
     pub files: Option<DataFiles>,
     index: FxHashMap<u32, u32>,
@@ -224,7 +224,7 @@ impl Btt {
         let index = match self.index.get(&record.device) {
             Some(index) => *index,
             None if self.devices.len() >= MAX_DEVICES => {
-                self.lumped += 1;
+                self.aggregated += 1;
                 return None;
             }
             None => {

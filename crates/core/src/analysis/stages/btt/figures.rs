@@ -143,7 +143,7 @@ pub const fn delta(from: u64, to: u64) -> u64 {
 pub struct Ranges(pub Vec<(u64, u64)>);
 
 impl Ranges {
-    /// Periods that are kept; later ones are lumped into the last.
+    /// Periods that are kept; later ones are aggregated into the last.
     const MAX: usize = 64 << 10;
 
     /// Adds an event at `time`.

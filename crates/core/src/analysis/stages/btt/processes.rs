@@ -27,7 +27,7 @@ pub struct Processes {
 }
 
 impl Processes {
-    /// Processes that are kept; more are lumped into the last.
+    /// Processes that are kept; more are aggregated into the last.
     const MAX: usize = 16 << 10;
 
     /// The process of `pid`.

@@ -127,7 +127,7 @@ fn pause(socket: &Path, milliseconds: u64) -> Result<()> {
 
 /// Two paths to one disk, as the device mapper's multipath target sees them. What multipathd does, a loop
 /// does: it gives failed paths another try. Both paths fail for a while, again and again; or the paths are
-/// well and the disk behind both stands still as long.
+/// well and the disk behind both stalls as long.
 fn paths(stage: &mut Stage, fail: bool) -> Result<()> {
     let dice = &mut stage.dice;
     let both = [dice.name(), dice.name() + "2"]
@@ -184,7 +184,7 @@ impl Way {
         Disk::nbdkit(&self.name, 256 * MIB, &["error"], &parameters)
     }
 
-    /// Makes it fail, or stand still.
+    /// Makes it fail, or stall.
     fn spoil(&self, running: &mut Running, fail: bool) -> Result<()> {
         if !fail {
             return running.limit(&self.name, Limits::iops(1));

@@ -141,7 +141,7 @@ fn orders(stage: &mut Stage, mode: &str, flush_us: (u64, u64)) -> Result<()> {
     Ok(())
 }
 
-/// The program stands still while its heap is written.
+/// The program stalls while its heap is written.
 fn heap_dump(stage: &mut Stage) -> Result<()> {
     let (disk, hand) = disk(stage, 2000, Kind::Ext4)?;
     let bdi = format!("/sys/dev/block/{}/bdi", disk.device().number()?);
