@@ -11,14 +11,24 @@ pub const END_NOT_SEEN: (&str, &str) = ("ends", "requests whose end was not seen
 
 /// What the programs count on their own: counter, place, meaning, whether requests are missing.
 pub(crate) const COUNTERS: &[(wire::wire_counter, &str, &str, bool)] = &[
-    (wire::COUNT_RING_FULL_REQUEST, "ring", "requests dropped because the ring buffer was full", true),
+    (
+        wire::COUNT_RING_FULL_REQUEST,
+        "ring",
+        "requests dropped because the ring buffer was full",
+        true,
+    ),
     (
         wire::COUNT_RING_FULL_DETAIL,
         "ring_details",
         "names, owners or stacks dropped because the ring buffer was full",
         false,
     ),
-    (wire::COUNT_RING_FULL_WAIT, "ring_waits", "waits dropped because the ring buffer was full", false),
+    (
+        wire::COUNT_RING_FULL_WAIT,
+        "ring_waits",
+        "waits dropped because the ring buffer was full",
+        false,
+    ),
     (wire::COUNT_SLEEPERS_FULL, "sleepers", "waits beyond those that iowhy follows at once", false),
     (
         wire::COUNT_WAIT_ENDS,

@@ -7,9 +7,7 @@
 #![allow(clippy::print_stdout, clippy::expect_used, reason = "a program that prints its results")]
 
 use iowhy_core::model::table::{Columns, Table};
-use iowhy_core::model::{
-    Environment, Name, Names, Operation, Origin, Request, RequestPart, Status,
-};
+use iowhy_core::model::{Environment, Name, Names, Origin, Request, RequestPart};
 use iowhy_core::recording::{Reader, Writer};
 use iowhy_core::source::{Batch, Progress, Source};
 use std::path::{Path, PathBuf};

@@ -80,8 +80,10 @@ pub fn of_one(several: &str) -> String {
 }
 
 /// What ends the nouns that are counted.
-const PREPOSITIONS: &[&str] =
-    &["of", "whose", "with", "without", "beyond", "during", "among", "from", "given", "issued"];
+const PREPOSITIONS: &[&str] = &[
+    "of", "whose", "with", "without", "beyond", "during", "among", "from", "given", "issued",
+    "dropped",
+];
 
 fn first_word(text: &str) -> Option<(&str, &str)> {
     match text.split_once(' ') {
@@ -148,7 +150,10 @@ mod tests {
             ("records' worth of bytes", "record's worth of bytes"),
             ("events are of devices beyond", "event is of devices beyond"),
             ("processes that are gone", "process that is gone"),
-            ("single events dropped because the ring buffer was full", "single event dropped because the ring buffer was full"),
+            (
+                "single events dropped because the ring buffer was full",
+                "single event dropped because the ring buffer was full",
+            ),
             ("names, owners or stacks that found", "name, owner or stack that found"),
             ("removals and renames of files", "removal or rename of files"),
             (

@@ -71,7 +71,10 @@ impl Compatible {
         }
         for (count, what) in [
             (btt.dropped, "queued bios that never completed were given up"),
-            (btt.aggregated, "events are of more devices than are distinguished, and were left out"),
+            (
+                btt.aggregated,
+                "events are of more devices than are distinguished, and were left out",
+            ),
         ] {
             if count > 0 {
                 output::note(&format!("lost: {}", counted(count, what)));

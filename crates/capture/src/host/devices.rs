@@ -177,7 +177,7 @@ fn stat(path: &Path) -> Vec<u64> {
 }
 
 /// Where the kernel tells of a device.
-pub(super) fn directory(device: &Device) -> PathBuf {
+pub(crate) fn directory(device: &Device) -> PathBuf {
     PathBuf::from(format!("/sys/dev/block/{}:{}", device.major, device.minor))
 }
 

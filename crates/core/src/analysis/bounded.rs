@@ -277,7 +277,10 @@ impl<K: Copy + Eq + Hash> Bounded<K> {
 
     /// What was moved out, by place.
     pub fn aggregated(&self) -> impl Iterator<Item = (Place, &Aggregated)> {
-        self.aggregated.iter().enumerate().map(|(slot, aggregated)| (Place(slot as u16), aggregated))
+        self.aggregated
+            .iter()
+            .enumerate()
+            .map(|(slot, aggregated)| (Place(slot as u16), aggregated))
     }
 }
 

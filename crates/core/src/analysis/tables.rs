@@ -2,7 +2,7 @@
 //! and shares.
 
 use super::attribution::Reason;
-use super::bounded::{Bounded, Flow, Aggregated, Place, Used};
+use super::bounded::{Aggregated, Bounded, Flow, Place, Used};
 use super::summary::{FlowSummary, Others, Row, TABLE_ROWS, Table, Unknown, Usage};
 use rustc_hash::FxHashMap;
 use std::cmp::Ordering;

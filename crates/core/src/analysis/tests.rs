@@ -4,10 +4,10 @@ use super::axes::{Direction, Interval};
 use super::summary::{DeviceSummary, Summary, Table, Usage};
 use super::{MAX_DEVICES, Summarizer, summarize};
 use crate::model::environment::Device;
-use crate::model::{Name, Names, Operation, Origin, Status, WaitClass};
+use crate::model::{Name, Operation, Origin, Status, WaitClass};
 use crate::recording::{Reader, Writer};
 use crate::script::Script;
-use crate::source::{Batch, Progress, Source};
+use crate::source::Source;
 
 const MS: u64 = 1_000_000;
 

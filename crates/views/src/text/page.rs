@@ -11,7 +11,7 @@
 mod top;
 
 use super::{DEVICES, Screen, WAITS, header, latency, stages, waits, why};
-use crate::escape::{cut, escape};
+use crate::escape::escape;
 use crate::human::{self, plural};
 use crate::style::{Paint, Style};
 use iowhy_core::analysis::Summary;
@@ -23,6 +23,7 @@ use why::Limits;
 pub const LINES: usize = 40;
 
 /// How much each section may show.
+#[derive(Clone)]
 struct Detail {
     /// Warnings above the findings.
     notes: usize,
@@ -34,44 +35,49 @@ struct Detail {
     histograms: usize,
 }
 
-/// From the most to the least: the first that fits is taken.
-const DETAILS: &[Detail] = &[
-    Detail {
-        notes: 3,
-        why: Limits { sentence: 4, waits: 3, evidence: 3, fix: 7, check: 4, others: 3 },
-        classes: 4,
-        devices: 4,
-        histograms: 3,
-    },
-    Detail {
-        notes: 3,
-        why: Limits { sentence: 3, waits: 2, evidence: 2, fix: 5, check: 3, others: 2 },
-        classes: 3,
-        devices: 3,
-        histograms: 2,
-    },
-    Detail {
-        notes: 2,
-        why: Limits { sentence: 3, waits: 2, evidence: 1, fix: 4, check: 2, others: 2 },
-        classes: 3,
-        devices: 2,
-        histograms: 1,
-    },
-    Detail {
-        notes: 2,
-        why: Limits { sentence: 3, waits: 2, evidence: 1, fix: 3, check: 2, others: 1 },
-        classes: 2,
-        devices: 2,
-        histograms: 1,
-    },
-    Detail {
-        notes: 1,
-        why: Limits { sentence: 2, waits: 1, evidence: 1, fix: 3, check: 1, others: 1 },
-        classes: 1,
-        devices: 1,
-        histograms: 0,
-    },
-];
+const MOST: Detail = Detail {
+    notes: 3,
+    why: Limits { sentence: 4, waits: 3, evidence: 3, fix: 8, check: 5, others: 3 },
+    classes: 4,
+    devices: 4,
+    histograms: 3,
+};
+const LEAST: Detail = Detail {
+    notes: 1,
+    why: Limits { sentence: 2, waits: 1, evidence: 1, fix: 3, check: 1, others: 1 },
+    classes: 1,
+    devices: 1,
+    histograms: 0,
+};
+
+impl Detail {
+    /// Its numbers, the one that is missed least first.
+    fn numbers(&mut self) -> [&mut usize; 10] {
+        let why = &mut self.why;
+        [
+            &mut self.histograms,
+            &mut self.devices,
+            &mut why.check,
+            &mut self.classes,
+            &mut why.fix,
+            &mut why.evidence,
+            &mut why.others,
+            &mut self.notes,
+            &mut why.waits,
+            &mut why.sentence,
+        ]
+    }
+
+    /// Takes one from the number whose turn it is, if it may be less; whether any may.
+    fn shrink(&mut self, turn: usize) -> bool {
+        let mut least = LEAST;
+        let mut pairs = self.numbers().into_iter().zip(least.numbers()).collect::<Vec<_>>();
+        let start = turn % pairs.len();
+        pairs.rotate_left(start);
+        let larger = pairs.into_iter().find(|(number, least)| number > least);
+        larger.map(|(number, _)| *number -= 1).is_some()
+    }
+}
 
 /// The first screen, in lines that end with a newline. `source` is what it shows as a command line names it;
 /// nothing of a live watch.
@@ -81,13 +87,17 @@ pub fn page(
     source: Option<&str>,
     style: &Style,
 ) -> String {
-    let mut pages = DETAILS.iter().map(|detail| draw(summary, diagnosis, source, style, detail));
-    let fits = |page: &String| page.lines().count() <= LINES;
-    pages.find(fits).unwrap_or_else(|| {
-        let least = DETAILS.last().map(|detail| draw(summary, diagnosis, source, style, detail));
-        let lines = least.iter().flat_map(|page| page.lines()).take(LINES);
-        lines.flat_map(|line| [line, "\n"]).collect()
-    })
+    let mut detail = MOST;
+    for turn in 0.. {
+        let page = draw(summary, diagnosis, source, style, &detail);
+        if page.lines().count() <= LINES {
+            return page;
+        }
+        if !detail.shrink(turn) {
+            return page.lines().take(LINES).flat_map(|line| [line, "\n"]).collect();
+        }
+    }
+    String::new()
 }
 
 fn draw(
@@ -113,23 +123,24 @@ fn draw(
     screen.text
 }
 
-/// The most pressing of what must be known before any figure, a line or two each; and how many others there are.
+/// What must be known before any figure, a line or two each, and what the filter keeps. Notes that press less are
+/// among all sections.
 fn notes(summary: &Summary, most: usize, screen: &mut Screen) {
     let style = *screen.style;
     let mut all = Screen::new(&style);
     header::notes(summary, &mut all);
     let notes = header::paragraphs(&all.text);
-    let (pressing, others): (Vec<_>, Vec<_>) = notes.into_iter().partition(|note| note.is_pressing);
+    let pressing: Vec<_> = notes.into_iter().filter(|note| note.is_pressing).collect();
     for note in pressing.iter().take(most) {
         note.lines.iter().take(2).for_each(|line| screen.line(line));
     }
-    let hidden = pressing.len().saturating_sub(most) + others.len();
+    let hidden = pressing.len().saturating_sub(most);
     if hidden > 0 {
         let full = screen.command("iowhy --full");
-        let notes = if hidden == 1 { "note" } else { "notes" };
-        let text = format!("{} more {notes}: {full}", human::count(hidden as u64));
-        screen.prose(&text, 2, Paint::Faint);
+        let warnings = plural(hidden as u64, "warning");
+        screen.prose(&format!("! {warnings} not shown: {full}"), 0, Paint::Alert);
     }
+    header::kept(summary, screen);
 }
 
 /// Where blocked threads waited: the longest classes, and the sum.
@@ -169,18 +180,20 @@ fn devices(summary: &Summary, sick: Option<&DeviceSummary>, most: usize, screen:
 /// Where there is more.
 fn more(diagnosis: &Diagnosis, source: Option<&str>, screen: &mut Screen) {
     screen.gap();
-    let text = match source {
+    let lines = match source {
         Some(source) => {
             let source = escape(source, screen.style);
-            let explain = match diagnosis.findings.is_empty() {
-                true => String::new(),
-                false => format!(", iowhy explain 1 {source}"),
-            };
-            format!("more: iowhy report --full {source}{explain}, iowhy --help")
+            let explain = format!("explain  iowhy explain 1 {source}");
+            let full = format!("more     iowhy report --full {source}");
+            [Some(full), (!diagnosis.findings.is_empty()).then_some(explain)]
         }
-        None => "more: iowhy --full; to keep a watch: iowhy record; all views: iowhy --help".into(),
+        None => [
+            Some("more     iowhy --full; iowhy --help".to_owned()),
+            Some("keep it  iowhy record -o DIR".to_owned()),
+        ],
     };
-    let line = cut(&text, screen.style.columns(), screen.style);
-    let painted = screen.style.paint(&line, Paint::Faint);
-    screen.line(&painted);
+    for line in lines.into_iter().flatten() {
+        let painted = screen.style.paint(&line, Paint::Faint);
+        screen.line(&painted);
+    }
 }

@@ -169,7 +169,7 @@ pub(super) fn line(device: &DeviceSummary, screen: &mut Screen) {
     for (at, share) in shares.filter(|(_, share)| *share >= WORTH_A_WORD) {
         text.push_str(&format!("; {} {} %", at.word().to_uppercase(), human::percent(share)));
     }
-    screen.prose(&cut(&text, style.columns() - 2, &style), 2, Paint::Plain);
+    screen.line(&format!("  {}", cut(&text, style.columns() - 2, &style)));
 }
 
 pub(super) fn section(summary: &Summary, screen: &mut Screen) {

@@ -3,7 +3,7 @@
 //! What does not belong here: finding them (`iowhy_core::diagnosis`).
 
 use super::Screen;
-use crate::escape::{cut, escape};
+use crate::escape::{cut, escape, width};
 use crate::fold::prose;
 use crate::human::{self, plural};
 use crate::style::{Paint, Style};
@@ -20,6 +20,7 @@ const EVIDENCE: usize = 3;
 const INDENT: usize = 4;
 
 /// How many lines of each the first screen shows.
+#[derive(Clone)]
 pub(super) struct Limits {
     pub sentence: usize,
     /// The bottleneck that the first finding explains.
@@ -104,7 +105,11 @@ fn capped(label: &str, text: &str, indent: usize, most: usize, paint: Paint, scr
     }
     let columns = screen.style.columns() - indent - 2;
     let lines = at_most(&format!("{label}{text}"), columns, most, screen.style);
-    screen.prose(&lines.join(" "), indent, paint);
+    for (index, line) in lines.iter().enumerate() {
+        let before = " ".repeat(if index == 0 { indent } else { indent + 2 });
+        let painted = screen.style.paint(line, paint);
+        screen.line(&format!("{before}{painted}"));
+    }
 }
 
 /// Text in at most `most` lines. Of a longer one the last clauses are left out: a sentence, or what stands
@@ -128,7 +133,13 @@ fn at_most(text: &str, columns: usize, most: usize, style: &Style) -> Vec<String
     fitting.next().unwrap_or_else(|| {
         let mut lines: Vec<String> = lines.into_iter().take(most).collect();
         if let Some(last) = lines.last_mut() {
-            *last = format!("{}{mark}", cut(last, columns.saturating_sub(mark.len()), style));
+            let is_full = width(last) + width(mark) > columns;
+            // One column more than there is room for ends with the mark.
+            *last = if is_full {
+                cut(&format!("{last} {mark}"), columns, style)
+            } else {
+                format!("{last}{mark}")
+            };
         }
         lines
     })

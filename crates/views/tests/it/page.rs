@@ -91,7 +91,7 @@ fn it_is_short_whatever_the_machine() {
             fits("page", &found, width);
             assert!(found.lines().count() <= LINES, "{} lines: {found}", found.lines().count());
             let has_answer = found.contains("\nWHY\n");
-            assert!(has_answer && found.contains("\nmore: "), "{found}");
+            assert!(has_answer && found.contains("\nmore     "), "{found}");
         }
         let answer = brief::render(&summary, &diagnose(&summary));
         assert!(answer.len() <= brief::MOST_BYTES, "{} bytes: {answer}", answer.len());

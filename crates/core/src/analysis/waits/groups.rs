@@ -252,7 +252,10 @@ mod tests {
         lost.losses.add("ring", 3, "requests dropped because the ring buffer was full", true);
         assert_eq!(unknown(&lost), None);
         lost.losses.add("ring/waits", 2, "waits dropped because the ring buffer was full", false);
-        assert_eq!(unknown(&lost).unwrap(), "lost: 2 waits dropped because the ring buffer was full");
+        assert_eq!(
+            unknown(&lost).unwrap(),
+            "lost: 2 waits dropped because the ring buffer was full"
+        );
         let imported = Environment { source: Environment::IMPORTED.to_owned(), ..whole };
         assert!(unknown(&imported).unwrap().contains("captures"));
     }

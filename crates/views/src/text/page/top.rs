@@ -2,10 +2,12 @@
 
 use super::super::usage::{UsageRow, file_name, program_name, rows};
 use super::super::{Screen, frames};
-use crate::escape::{cut, escape, fit, width};
+use crate::escape::{escape, fit, width};
+use crate::fold::wrap;
 use crate::human;
 use crate::style::{Paint, Style};
 use iowhy_core::analysis::Summary;
+use iowhy_core::model::Origin;
 
 /// Columns of the labels.
 const LABEL: usize = 11;
@@ -13,17 +15,16 @@ const LABEL: usize = 11;
 const LEAST_SHARE: f64 = 0.01;
 /// Of each, at most.
 const MOST: usize = 3;
+/// Lines of the code path, at most.
+const PATH_LINES: usize = 2;
 
 pub(super) fn section(summary: &Summary, screen: &mut Screen) {
     let style = *screen.style;
     let processes = rows(&summary.programs, &style, |row| (program_name(row, &style), None));
     let files = rows(&summary.files, &style, |row| (file_name(row, &style), None));
-    let lines = [
-        ("processes", shares(processes, &style)),
-        ("files", shares(files, &style)),
-        ("code path", code_path(summary, &style)),
-    ];
-    if lines.iter().all(|(_, text)| text.is_none()) {
+    let lines = [("processes", shares(processes, &style)), ("files", shares(files, &style))];
+    let path = code_path(summary, &style);
+    if path.is_none() && lines.iter().all(|(_, text)| text.is_none()) {
         return;
     }
     screen.gap();
@@ -33,6 +34,11 @@ pub(super) fn section(summary: &Summary, screen: &mut Screen) {
     for (label, text) in lines {
         let Some(text) = text else { continue };
         screen.line(&format!("{label:LABEL$}{text}"));
+    }
+    let path = path.iter().flat_map(|path| wrap(path, style.columns() - LABEL));
+    for (index, line) in path.take(PATH_LINES).enumerate() {
+        let label = if index == 0 { "code path" } else { "" };
+        screen.line(&format!("{label:LABEL$}{line}"));
     }
 }
 
@@ -62,14 +68,14 @@ fn code_path(summary: &Summary, style: &Style) -> Option<String> {
     if frames.is_empty() {
         return None;
     }
-    let by = first.subject.process.as_deref().map(|name| format!(" by {}", escape(name, style)));
+    let process = first.subject.process.as_deref().map(|name| escape(name, style));
+    let origin = first.subject.origin;
+    let what = match (origin, process) {
+        (Origin::Unknown, Some(process)) => process.into_owned(),
+        (origin, Some(process)) => format!("{} by {process}", origin.phrase()),
+        (origin, None) => origin.phrase().to_owned(),
+    };
     let frames: Vec<_> = frames.into_iter().map(|name| escape(name, style)).collect();
-    let text = format!(
-        "{}{} {} %: {}",
-        first.subject.origin.phrase(),
-        by.unwrap_or_default(),
-        human::percent(first.usage.time_share),
-        frames.join(" > "),
-    );
-    Some(cut(&text, style.columns() - LABEL, style))
+    let share = human::percent(first.usage.time_share);
+    Some(format!("{what} {share} %: {}", frames.join(" > ")))
 }
