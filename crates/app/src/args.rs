@@ -255,8 +255,7 @@ pub struct Show {
         value_enum,
         num_args = 0..=1,
         require_equals = true,
-        default_missing_value = "full",
-        conflicts_with = "full"
+        default_missing_value = "full"
     )]
     pub json: Option<Json>,
 }

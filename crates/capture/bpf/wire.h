@@ -49,27 +49,27 @@ enum wire_counter {
 	COUNT_RING_FULL_REQUEST, /* finished requests dropped because the ring buffer was full */
 	COUNT_RING_FULL_DETAIL,	 /* names, tasks, owners or stacks dropped, ring full */
 	COUNT_RING_FULL_EVENT,	 /* single events dropped because the ring buffer was full */
-	COUNT_MAP_FULL,		 /* bios or requests without a slot in the table of those in flight */
-	COUNT_END_MISSED,	 /* requests whose address was used again before an end was seen */
-	COUNT_STACK_FAILED,	 /* stacks that the kernel could not take */
-	COUNT_PARTS_AGGREGATED,	 /* requests of more files or extents than are distinguished */
-	COUNT_CHAIN_CUT,	 /* requests of more bios than are looked at */
-	COUNT_PATH_CUT,		 /* paths that are too deep or too long */
-	COUNT_RING_FULL_WAIT,	 /* waits dropped because the ring buffer was full */
-	COUNT_SLEEPERS_FULL,	 /* waits beyond those that are followed at once */
-	COUNT_WAIT_ENDS,	 /* waits whose end was not seen */
-	COUNT_WAIT_STACKS,	 /* waits whose stack could not be kept */
-	COUNT_CHAINS_SKIPPED,	 /* waits for other threads beyond those told a second */
-	COUNT_DIRTIERS_LUMPED, /* dirtied pages charged to "others" of several names of an inode */
-	COUNT_USES_FULL,       /* calls on files beyond those distinguished in a second */
-	COUNT_USES_COMPAT,     /* calls of 32-bit programs, which have numbers of their own */
-	COUNT_RING_FULL_CALL,  /* single calls dropped, ring full */
-	COUNT_SUBMITTED_CUT,   /* io_submit calls of more than are looked at */
-	COUNT_CALLS_LEFT_OUT,  /* single calls beyond those sent in a second */
-	COUNT_PATH_UNREAD,     /* calls whose path could not be read */
-	COUNT_ENDED_IN_PARTS,  /* requests of which a part ended before the rest */
-	COUNT_RETRIED,	       /* no loss: bios that must not wait and are submitted again */
-	COUNT_DIRTY_INODES,    /* no loss: inodes whose dirtiers were kept */
+	COUNT_MAP_FULL,	    /* bios or requests without a slot in the table of those in flight */
+	COUNT_END_MISSED,   /* requests whose address was used again before an end was seen */
+	COUNT_STACK_FAILED, /* stacks that the kernel could not take */
+	COUNT_PARTS_AGGREGATED,	   /* requests of more files or extents than are distinguished */
+	COUNT_CHAIN_CUT,	   /* requests of more bios than are looked at */
+	COUNT_PATH_CUT,		   /* paths that are too deep or too long */
+	COUNT_RING_FULL_WAIT,	   /* waits dropped because the ring buffer was full */
+	COUNT_SLEEPERS_FULL,	   /* waits beyond those that are followed at once */
+	COUNT_WAIT_ENDS,	   /* waits whose end was not seen */
+	COUNT_WAIT_STACKS,	   /* waits whose stack could not be kept */
+	COUNT_CHAINS_SKIPPED,	   /* waits for other threads beyond those told a second */
+	COUNT_DIRTIERS_AGGREGATED, /* dirtied pages charged to "others" of several names of an inode */
+	COUNT_USES_FULL,	   /* calls on files beyond those distinguished in a second */
+	COUNT_USES_COMPAT,	   /* calls of 32-bit programs, which have numbers of their own */
+	COUNT_RING_FULL_CALL,	   /* single calls dropped, ring full */
+	COUNT_SUBMITTED_CUT,	   /* io_submit calls of more than are looked at */
+	COUNT_CALLS_LEFT_OUT,	   /* single calls beyond those sent in a second */
+	COUNT_PATH_UNREAD,	   /* calls whose path could not be read */
+	COUNT_ENDED_IN_PARTS,	   /* requests of which a part ended before the rest */
+	COUNT_RETRIED,		   /* no loss: bios that must not wait and are submitted again */
+	COUNT_DIRTY_INODES,	   /* no loss: inodes whose dirtiers were kept */
 	COUNT_COUNTERS,
 };
 

@@ -103,7 +103,7 @@ pub(crate) const COUNTERS: &[(wire::wire_counter, &str, &str, bool)] = &[
         false,
     ),
     (
-        wire::COUNT_DIRTIERS_LUMPED,
+        wire::COUNT_DIRTIERS_AGGREGATED,
         "dirtiers",
         "pages dirtied by more processes of several names than iowhy distinguishes",
         false,

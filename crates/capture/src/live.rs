@@ -59,6 +59,21 @@ impl Options {
     /// What [`Options::most_calls`] is unless somebody says otherwise: each costs about 100 ns,
     /// whatever it does, so this is 4 % of a CPU.
     pub const MOST_CALLS: u64 = 400_000;
+
+    /// What the plan is made from; `devices` are the numbers of those that were named.
+    fn wishes(&self, devices: Vec<u32>) -> Wishes {
+        Wishes {
+            devices,
+            stacks_per_second: self.stacks_per_second,
+            user_stacks: true,
+            events: self.events,
+            waits: self.waits,
+            chains: self.chains,
+            files: self.files,
+            opens: self.opens,
+            page_cache: self.sampling.is_some_and(|sampling| sampling.page_cache),
+        }
+    }
 }
 
 /// A watch that is running, or that has ended and is being read to its end.
@@ -96,17 +111,7 @@ impl Live {
         let mut environment = system::environment();
         environment.devices = devices::list();
         environment.mounts = Mounts::read().of_storage();
-        let wishes = Wishes {
-            devices: find_devices(&options.devices, &environment)?,
-            stacks_per_second: options.stacks_per_second,
-            user_stacks: true,
-            events: options.events,
-            waits: options.waits,
-            chains: options.chains,
-            files: options.files,
-            opens: options.opens,
-            page_cache: options.sampling.is_some_and(|sampling| sampling.page_cache),
-        };
+        let wishes = options.wishes(find_devices(&options.devices, &environment)?);
         let in_flight = InFlight::of(&wishes.devices);
         let facts = facts()?;
         let reader = Reader::default();

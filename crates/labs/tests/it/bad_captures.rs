@@ -58,7 +58,7 @@ fn ask(arguments: &[&str], source: &Path) -> Result<(String, String)> {
 
 /// Every command says `loss` of `source`; the reads that are whole are all there.
 fn all_say(source: &Path, loss: &str, reads: usize) -> Result<()> {
-    let (report, _) = ask(&["report"], source)?;
+    let (report, _) = ask(&["report", "--full"], source)?;
     let head = report.split("DEVICES").next().unwrap_or_default();
     assert!(head.contains(loss), "{loss}: {report}");
     let (stages, _) = ask(&["stages"], source)?;
@@ -179,7 +179,7 @@ fn what_is_no_capture_is_refused() -> Result<()> {
     // That nothing happened is an answer.
     let nothing = folder.path().join("sdb.blktrace.0");
     write(&nothing, [])?;
-    let (report, _) = ask(&["report"], &nothing)?;
+    let (report, _) = ask(&["report", "--full"], &nothing)?;
     assert!(report.contains("is empty: that CPU saw no event"), "{report}");
     Ok(())
 }
@@ -193,7 +193,7 @@ fn many_devices_are_lumped() -> Result<()> {
         records.extend(Record { device: number / 5, ..Record::of(number) }.bytes());
     }
     write(&file, records)?;
-    let (report, _) = ask(&["report"], &file)?;
+    let (report, _) = ask(&["report", "--full"], &file)?;
     let head = report.split("DEVICES").next().unwrap_or_default();
     assert!(head.contains("94,880 events are of devices beyond the first 1024"), "{head}");
     assert!(head.contains(" 20,000 requests "), "{head}");
@@ -282,7 +282,7 @@ fn many_ends_are_lost() -> Result<()> {
         }
     }
     write(&file, records)?;
-    let (report, _) = ask(&["report"], &file)?;
+    let (report, _) = ask(&["report", "--full"], &file)?;
     let head = report.split("DEVICES").next().unwrap_or_default();
     assert!(head.contains("requests that were issued but never completed"), "{head}");
     assert!(head.contains("their time is not counted") && !head.contains("stall"), "{head}");

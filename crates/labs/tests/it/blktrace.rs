@@ -393,7 +393,7 @@ fn widest(text: &str) -> usize {
 fn real_captures_are_reported() -> Result<()> {
     let folder = tempfile::tempdir().context(|| "make a folder".to_owned())?;
     for capture in real(&traces()?, folder.path())? {
-        let mut report = iowhy(["report"])?;
+        let mut report = iowhy(["report", "--full"])?;
         report.arg(&capture.source).env("COLUMNS", "80").env("LC_ALL", "C.UTF-8");
         let output = finish(report)?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -415,7 +415,7 @@ fn real_captures_are_reported() -> Result<()> {
         assert!(fits, "{q2g}");
     }
     // Writes with a flush end twice; the second end was once taken for that of an older flush.
-    let report = answer(&["report"], &[folder.path().join("sdb")])?;
+    let report = answer(&["report", "--full"], &[folder.path().join("sdb")])?;
     assert!(!report.contains("sdb flush"), "{report}");
     let sdb = answer(&["events", "-O"], &[folder.path().join("sdb")])?;
     let total = sdb.split("Total (sdb):").nth(1).unwrap_or_default();

@@ -30,6 +30,8 @@ const ENTRY: &[&str] = &[
     "writeback_sb_inodes",
     "io_submit_one",
     "io_issue_sqe",
+    "__io_issue_sqe",
+    "__io_uring_",
     "io_submit_sqes",
     "io_read",
     "io_write",

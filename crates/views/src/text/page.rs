@@ -130,17 +130,23 @@ fn notes(summary: &Summary, most: usize, screen: &mut Screen) {
     let mut all = Screen::new(&style);
     header::notes(summary, &mut all);
     let notes = header::paragraphs(&all.text);
-    let pressing: Vec<_> = notes.into_iter().filter(|note| note.is_pressing).collect();
+    // What a capture lacks decides what all that follows is worth.
+    let is_imported = summary.environment.is_imported();
+    let (mut pressing, others): (Vec<_>, Vec<_>) =
+        notes.into_iter().partition(|note| note.is_pressing);
+    pressing.extend(others.into_iter().filter(|_| is_imported));
     for note in pressing.iter().take(most) {
         note.lines.iter().take(2).for_each(|line| screen.line(line));
     }
     let hidden = pressing.len().saturating_sub(most);
     if hidden > 0 {
         let full = screen.command("iowhy --full");
-        let warnings = plural(hidden as u64, "warning");
-        screen.prose(&format!("! {warnings} not shown: {full}"), 0, Paint::Alert);
+        let notes = plural(hidden as u64, "note");
+        screen.prose(&format!("! {notes} not shown: {full}"), 0, Paint::Alert);
     }
-    header::kept(summary, screen);
+    if !is_imported {
+        header::kept(summary, screen);
+    }
 }
 
 /// Where blocked threads waited: the longest classes, and the sum.

@@ -50,7 +50,7 @@ static __always_inline void charge_others(struct dirtiers *dirtiers, struct task
 		dirtiers->others_differ = 1;
 	}
 	if (dirtiers->others_differ)
-		count(COUNT_DIRTIERS_LUMPED);
+		count(COUNT_DIRTIERS_AGGREGATED);
 }
 
 /* Adds `bytes` to the task's account, or to that of all others. */

@@ -113,8 +113,8 @@ pub(super) const ALL: &[Program] = &[
             ),
             (
                 Topic::Snapshot,
-                "JVM: write heap dumps to another device (-XX:HeapDumpPath); the program stands \
-                 still until the dump is written",
+                "JVM: write heap dumps to another device (-XX:HeapDumpPath); the program stalls \
+                 until the dump is written",
             ),
         ],
     },

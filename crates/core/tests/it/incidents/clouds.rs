@@ -64,8 +64,8 @@ enum Does {
 }
 
 /// Requests that come out of a token bucket: `per_s` a second, with so much variation from half
-/// second to half second (published for AWS gp2: 3.7 to 5 %), from slots that always have one under
-/// way.
+/// second to half second (published for AWS gp2: 3.7 to 5 %), from slots that always have one in
+/// flight.
 fn throttled(script: &mut Script, device: &str, per_s: u64, slots: &[(u32, &str, Does)]) {
     let mut free = vec![0_u64; slots.len()];
     let (mut done, mut index) = (0_u64, 0_u64);
