@@ -7,7 +7,6 @@ use crate::model::environment::Device;
 use crate::model::{Name, Operation, Origin, Status, WaitClass};
 use crate::recording::{Reader, Writer};
 use crate::script::Script;
-use crate::source::Source;
 
 const MS: u64 = 1_000_000;
 
