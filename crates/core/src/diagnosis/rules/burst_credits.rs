@@ -192,8 +192,9 @@ fn is_same_load(facts: &Facts<'_>, device: &DeviceSummary, at: usize, timeline: 
     // The first bins of the device are not in `timeline`.
     let quiet = patterns.timeline.bins.iter().take_while(|bin| bin.requests == 0).count() as u64;
     let at_ns = quiet * patterns.timeline.bin_ns + (at + 1) as u64 * timeline.bin_ns;
-    let around =
-        Around::new(patterns, at_ns.saturating_sub(timeline.bin_ns), at_ns + timeline.bin_ns);
+    let since = |from_ns: u64| Around::new(patterns, from_ns, at_ns + timeline.bin_ns);
+    // Where the drop comes early, the bin next to it is needed too.
+    let around = since(at_ns.saturating_sub(timeline.bin_ns)).or_else(|| since(at_ns));
     let Some(around) = around else { return false };
     let (before, since) = (around.before, around.since);
     let same_mix = (before.read_share() - since.read_share()).abs() <= SAME_READS;
