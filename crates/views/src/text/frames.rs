@@ -50,6 +50,15 @@ pub(crate) fn that_matter(row: &CodePathRow) -> Vec<&str> {
     found
 }
 
+/// A function without the types of its arguments and of what it returns: a line has no room for them.
+pub(crate) fn without_types(name: &str) -> &str {
+    let bare = match name.split_once('(') {
+        Some((bare, _)) if !bare.is_empty() => bare,
+        _ => return name,
+    };
+    bare.rsplit(' ').next().unwrap_or(bare)
+}
+
 /// The program's innermost function that has a name and does more than the system call.
 fn own(row: &CodePathRow) -> Option<&str> {
     let system_call = row.kernel.iter().find_map(|name| name.strip_prefix("__x64_sys_"));
@@ -82,6 +91,19 @@ mod tests {
             user_complete: true,
         };
         that_matter(&row).into_iter().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn types_are_left_out() {
+        let bare = "sun.nio.fs.UnixNativeDispatcher.lstat0";
+        assert_eq!(without_types(&format!("void {bare}(long, sun.nio.fs.Attributes)")), bare);
+        assert_eq!(
+            without_types("rocksdb::Reader::Read(rocksdb::IOOptions const&)"),
+            "rocksdb::Reader::Read"
+        );
+        for name in ["vfs_read", "(anonymous namespace)::f(int)", "operator new[]"] {
+            assert_eq!(without_types(name), name);
+        }
     }
 
     #[test]

@@ -75,7 +75,8 @@ fn code_path(summary: &Summary, style: &Style) -> Option<String> {
         (origin, Some(process)) => format!("{} by {process}", origin.phrase()),
         (origin, None) => origin.phrase().to_owned(),
     };
-    let frames: Vec<_> = frames.into_iter().map(|name| escape(name, style)).collect();
+    let frames = frames.into_iter().map(frames::without_types);
+    let frames: Vec<_> = frames.map(|name| escape(name, style)).collect();
     let share = human::percent(first.usage.time_share);
     Some(format!("{what} {share} %: {}", frames.join(" > ")))
 }
