@@ -13,6 +13,8 @@ use std::cmp::Ordering;
 
 /// What a cause must explain at least of what its symptom does, where it is less severe. Chosen.
 const HALF: f64 = 0.5;
+/// What an impact counts that is only an upper bound. Chosen: it decides between findings that are nearly alike.
+const UPPER_BOUND: f64 = 0.9;
 /// What a likely cause must explain at least of a bottleneck's time to stand above it. Chosen: who acts on it
 /// first gets a third of the time back.
 const THIRD: f64 = 1.0 / 3.0;
@@ -152,7 +154,9 @@ fn weight(finding: &Finding) -> f64 {
         Confidence::Likely => 0.8,
         Confidence::Possible => 0.5,
     };
-    finding.impact * trust
+    // The most that can be gained counts a little less than what was seen to be lost.
+    let bound = if finding.impact_at_most { UPPER_BOUND } else { 1.0 };
+    finding.impact * trust * bound
 }
 
 /// Whether `symptom` is only what `cause` looks like: its mechanism was seen, and it fits.
