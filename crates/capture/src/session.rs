@@ -1,4 +1,4 @@
-//! Programs in the kernel: loaded, attached, read from, and removed with the session.
+//! BPF programs in the kernel: loaded, attached, read from, and unloaded with the session.
 //!
 //! What does not belong here: which programs (see [`crate::plan`]) and what their records mean
 //! (see [`crate::decode`]).
@@ -36,8 +36,8 @@ macro_rules! object {
     }};
 }
 
-/// The compiled programs of a group; the first that the kernel takes is used. The plain ones do
-/// without atomic instructions, which Linux 5.12 brought.
+/// The compiled programs of a group; the first object that the kernel accepts is used. The plain
+/// ones do without atomic instructions, which Linux 5.12 added.
 fn objects_of(group: Group) -> Vec<&'static [u8]> {
     match group {
         Group::Block => vec![object!("block"), object!("block-plain")],
@@ -50,18 +50,18 @@ fn objects_of(group: Group) -> Vec<&'static [u8]> {
     }
 }
 
-/// The program that looks up symbols: it is run before others are loaded, with what it finds.
+/// The program that resolves symbols: it runs before the others are loaded, which need its results.
 pub(crate) fn load_symbols() -> libbpf_rs::Result<Object> {
     libbpf_rs::set_print(Some((PrintLevel::Warn, keep_warning)));
     ObjectBuilder::default().open_memory(object!("symbols"))?.load()
 }
 
-/// libbpf explains a failure in warnings; they are kept for the error message.
+/// libbpf explains failures in warnings; they are kept for the error message.
 static WARNINGS: Mutex<String> = Mutex::new(String::new());
 
 fn keep_warning(_level: PrintLevel, text: String) {
     if let Ok(mut warnings) = WARNINGS.lock() {
-        // The verifier's log can be long; what is wrong stands at its end.
+        // The verifier's log can be long; the error is at its end.
         if warnings.len() > 1 << 16 {
             warnings.clear();
         }
@@ -73,24 +73,24 @@ fn take_warnings() -> String {
     WARNINGS.lock().map(|mut warnings| std::mem::take(&mut *warnings)).unwrap_or_default()
 }
 
-/// Programs that are attached, and the ring they write to.
+/// The attached programs, and the ring buffer they write to.
 pub struct Session {
-    // Fields are dropped in this order: detach first, then forget the ring and the maps.
+    // Drop order: detach first, then free the ring buffer and the maps.
     links: Vec<(Probe, Link)>,
     ring: RingBuffer<'static>,
     inbox: Rc<RefCell<Inbox>>,
     objects: Vec<Object>,
-    /// Runs that programs which are detached by now had skipped, by group.
+    /// Runs that were skipped of programs that are detached by now, by group.
     skipped_before: FxHashMap<Group, u64>,
-    /// What each map held at the end and did not tell.
+    /// Entries that each map held at the end and did not list.
     untold: RefCell<FxHashMap<&'static str, u64>>,
-    /// Probes that were planned and could not be used, with the kernel's reason.
+    /// Probes that were planned but could not be used, with the kernel's reason.
     pub failed: Vec<(Probe, String)>,
-    /// Who slept when waits were watched from then on, each as a `wire_sleeper`.
+    /// Threads that were asleep when the recording of waits began, each as a `wire_sleeper`.
     pub sleepers: Vec<Vec<u8>>,
 }
 
-/// Records copied out of the ring, one after the other, each ending at a multiple of 8 bytes.
+/// Records copied out of the ring buffer, in order, each padded to a multiple of 8 bytes.
 #[derive(Default)]
 struct Inbox {
     bytes: Vec<u8>,
@@ -98,8 +98,8 @@ struct Inbox {
 }
 
 impl Session {
-    /// Loads and attaches what `plan` says. What is not needed by every watch may fail: it is
-    /// noted in [`Session::failed`].
+    /// Loads and attaches the probes of `plan`. Probes that are not needed by every watch may fail:
+    /// they are noted in [`Session::failed`].
     /// `begun` is called when requests are seen from then on.
     pub fn begin(
         plan: &Plan,
@@ -110,7 +110,8 @@ impl Session {
         libbpf_rs::set_print(Some((PrintLevel::Warn, keep_warning)));
         let settings = settings(facts, wishes)?;
         let (mut objects, mut failed) = (Vec::new(), Vec::new());
-        // All before the first is attached: the verifier takes a CPU for a while, which is no part of a watch.
+        // Load all before the first is attached: the verifier uses a CPU for a while, which is not
+        // part of the watch.
         load_groups(plan, &settings, &mut objects, &mut failed)?;
         let inbox = Rc::new(RefCell::new(Inbox::default()));
         let ring = ring(&objects, &inbox)?;
@@ -129,18 +130,18 @@ impl Session {
         for group in plan.groups().into_iter().filter(|group| *group != Group::Block) {
             session.attach(plan, group)?;
             if group == Group::Wait {
-                // At once: what sleeps now and wakes before somebody looked would be seen by nobody.
+                // At once: a thread that sleeps now and wakes before it is listed would be missed.
                 let mut asleep = Vec::new();
                 snapshot::sleepers(&session, |record| asleep.push(record.to_vec()));
                 session.sleepers = asleep;
             }
-            // What requests send meanwhile must not fill the ring.
+            // Requests that send records meanwhile must not fill the ring buffer.
             session.ring.consume_raw();
         }
         Ok(session)
     }
 
-    /// A program that iowhy runs itself, where it could be loaded.
+    /// Returns a program that iowhy runs itself, if it could be loaded.
     pub fn program(&self, name: &str) -> Option<ProgramMut<'_>> {
         find_program(&self.objects, name)
     }
@@ -160,8 +161,8 @@ impl Session {
         Ok(())
     }
 
-    /// Hands up to `most` records to `each`, and those that came while programs were attached; returns
-    /// how many there were.
+    /// Hands up to `most` records to `each`, and those that came while programs were attached.
+    /// Returns how many there were.
     pub fn read(&self, most: usize, mut each: impl FnMut(&[u8])) -> usize {
         self.ring.consume_raw_n(most);
         let mut inbox = self.inbox.borrow_mut();
@@ -179,11 +180,12 @@ impl Session {
     /// Detaches every program: nothing new begins or ends in the ring.
     pub fn detach(&mut self) {
         self.skipped_before = self.skipped_runs(|_| true);
-        // What ends requests goes last: else one would seem to be under way that has ended.
+        // Programs for completions go last: otherwise a completed request would seem to be in
+        // flight.
         while self.links.pop().is_some() {}
     }
 
-    /// What is still under way, each as a record without an end.
+    /// Hands each request that is still in flight to `each`, as a record without an end.
     pub fn under_way(&self, mut each: impl FnMut(&[u8])) {
         self.each_value("under_way", |value| {
             let Ok((pair, _)) = wire::wire_pair::ref_from_prefix(value) else { return };
@@ -196,18 +198,18 @@ impl Session {
         self.overflowed(each);
     }
 
-    /// What is under way beyond the table of it, each as a record without an end.
+    /// Hands the requests in flight beyond their table to `each`, as records without an end.
     pub fn overflowed(&self, each: impl FnMut(&[u8])) {
         self.each_value("overflow", each);
     }
 
-    /// Who still sleeps, each as a wait without an end.
+    /// Hands each sleep that is still open to `each`, as a wait without an end.
     pub fn asleep(&self, each: impl FnMut(&[u8])) {
         self.each_value("sleepers", each);
     }
 
-    /// Hands every entry of a hash map to `each`, and removes it. What is left then is told with the next
-    /// call, or lost.
+    /// Hands every entry of a hash map to `each`, and removes it. Entries that remain are listed by
+    /// the next call, or lost.
     pub fn take_values(&self, name: &'static str, mut each: impl FnMut(&[u8])) {
         let Some(map) = self.map(name) else { return };
         let batch = batch_of(&map);
@@ -217,7 +219,7 @@ impl Session {
         self.untold.borrow_mut().insert(name, untold(&map, 0));
     }
 
-    /// The values of a map with one entry for each CPU.
+    /// Returns the values of a map with one entry per CPU.
     pub fn each_cpu(&self, map: &str) -> Vec<Vec<u8>> {
         let key = 0_u32.to_ne_bytes();
         let values = self.map(map).and_then(|map| map.lookup_percpu(&key, MapFlags::ANY).ok()?);
@@ -227,15 +229,15 @@ impl Session {
     /// Sets the only entry of a map.
     pub fn set(&self, map: &str, value: &[u8]) {
         if let Some(map) = self.map(map) {
-            // It fails only where the map is not the one it was made for.
+            // It fails only where the map does not match the value.
             let _same = map.update(&0_u32.to_ne_bytes(), value, MapFlags::ANY);
         }
     }
 
-    /// Detaches one program; whether it was attached.
+    /// Detaches one program. Returns whether it was attached.
     pub fn detach_program(&mut self, program: &str) -> bool {
         let before = self.links.len();
-        // What the kernel says of a program goes with it.
+        // The kernel's statistics of a program go with it.
         self.skipped_before = self.skipped_runs(|probe| probe.program == program);
         self.links.retain(|(probe, _)| probe.program != program);
         self.links.len() < before
@@ -255,17 +257,17 @@ impl Session {
                 told += 1;
             }
         }
-        // While programs run, what came since is none of it.
+        // While programs run, entries that came since are not lost.
         if self.links.is_empty() {
             self.untold.borrow_mut().insert(name, untold(&map, told));
         }
     }
 
-    /// Adds what was there at the end and could not be listed.
+    /// Adds what was present at the end and could not be listed.
     pub fn untold(&self, losses: &mut Losses) {
         let untold = self.untold.borrow();
         let of = |names: &[&str]| names.iter().filter_map(|name| untold.get(name)).sum();
-        let meaning = "requests under way at the end that the kernel did not list";
+        let meaning = "requests in flight at the end that the kernel did not list";
         losses.add("list", of(&["under_way", "overflow"]), meaning, true);
         let meaning = "waits at the end that the kernel did not list";
         losses.add("list_waits", of(&["sleepers"]), meaning, false);
@@ -273,7 +275,7 @@ impl Session {
         losses.add("list_uses", of(&["uses", "uses_2"]), meaning, false);
     }
 
-    /// A map that somebody else reads, too.
+    /// Returns a map that other code reads, too.
     pub fn handle(&self, map: &str) -> Option<MapHandle> {
         MapHandle::try_from(&self.map(map)?).ok()
     }
@@ -282,19 +284,19 @@ impl Session {
         self.objects.iter().flat_map(Object::maps).find(|map| map.name() == name)
     }
 
-    /// Adds what the programs lost.
+    /// Adds the losses of the BPF programs.
     pub fn losses(&self, losses: &mut Losses) {
         for (counter, place, meaning, requests) in COUNTERS {
             losses.add(place, self.counter(*counter), meaning, *requests);
         }
         let skipped = self.skipped_runs(|_| true);
         for (group, place, what, requests) in SKIPPED {
-            let meaning = format!("{what} not seen: iowhy's program for them was interrupted");
+            let meaning = format!("{what} missed: BPF recursion protection");
             losses.add(place, skipped.get(group).copied().unwrap_or(0), &meaning, *requests);
         }
     }
 
-    /// Submissions that must not wait and were made again.
+    /// Submissions that must not block (REQ_NOWAIT) and were retried.
     pub fn retried_submissions(&self) -> u64 {
         self.counter(wire::COUNT_RETRIED)
     }
@@ -303,7 +305,8 @@ impl Session {
         self.map("counters").map_or(0, |map| counter(&map, number))
     }
 
-    /// The runs that were skipped, by group: of programs that are gone, and of those attached that are meant.
+    /// Runs that were skipped, by group: of programs that are detached, and of the attached ones
+    /// selected by `is_meant`.
     fn skipped_runs(&self, is_meant: impl Fn(&Probe) -> bool) -> FxHashMap<Group, u64> {
         let mut skipped = self.skipped_before.clone();
         let known: Vec<_> = libbpf_rs::query::ProgInfoIter::default().collect();
@@ -317,7 +320,7 @@ impl Session {
             };
             let second = self.links.iter().find(|(other, _)| is_second(other));
             if !probe.again {
-                // What both were kept from is lost.
+                // Only what both missed is lost.
                 let least = second.and_then(|(_, link)| misses(link)).unwrap_or(u64::MAX);
                 let own = misses(link).unwrap_or(0).min(least);
                 *skipped.entry(probe.group).or_default() += own;
@@ -326,15 +329,16 @@ impl Session {
         skipped
     }
 
-    /// What the kernel says of each attached program.
+    /// Returns the kernel's info of each attached program.
     pub fn programs(&self) -> Vec<libbpf_rs::query::ProgramInfo> {
         let own: Vec<u32> =
             self.links.iter().filter_map(|(_, link)| Some(link.info().ok()?.prog_id)).collect();
         libbpf_rs::query::ProgInfoIter::default().filter(|info| own.contains(&info.id)).collect()
     }
 
-    /// Instructions that the verifier looked at, by program; 0 on kernels that do not tell. A kernel
-    /// knows programs by the first 15 letters of their names; of several the latest is ours.
+    /// Instructions that the verifier processed, by program; 0 on kernels that do not report it.
+    /// The kernel keeps the first 15 letters of a program's name; of several with that name the
+    /// newest is ours.
     pub fn verified(&self) -> FxHashMap<String, u32> {
         const NAME: usize = 15;
         let known: Vec<_> = libbpf_rs::query::ProgInfoIter::default().collect();
@@ -348,7 +352,7 @@ impl Session {
         .collect()
     }
 
-    /// Memory that the kernel keeps for the maps, bytes.
+    /// Memory that the kernel uses for the maps, bytes.
     pub fn map_bytes(&self) -> u64 {
         let mut seen = Vec::new();
         let mut total = 0;
@@ -363,15 +367,15 @@ impl Session {
     }
 }
 
-/// Kernel stacks taken of waits, a second on each CPU: enough for every wait of a slow disk.
+/// Kernel stacks taken of waits, per second on each CPU: enough for every wait of a slow disk.
 const WAIT_STACKS_PER_SECOND: u32 = 20_000;
 
-/// Sleeps for other threads that are shorter have no row, nanoseconds.
+/// Shorter sleeps for other threads have no row, nanoseconds.
 const NAP_NS: u64 = 1_000_000;
 
-/// Waits for threads that waited for storage, told a second on each CPU.
+/// Waits for threads that waited for storage, recorded per second on each CPU.
 const CHAINS_PER_SECOND: u32 = 5_000;
-/// Removals and renames of files that are told one by one, a second on each CPU; further ones are
+/// Removals and renames of files recorded one by one, per second on each CPU. Further ones are
 /// counted by directory.
 const CALLS_PER_SECOND: u32 = 5000;
 
@@ -519,13 +523,13 @@ fn ring(objects: &[Object], inbox: &Rc<RefCell<Inbox>>) -> Result<RingBuffer<'st
         .iter()
         .flat_map(Object::maps)
         .find(|map| map.name() == "ring")
-        .ok_or_else(|| fail("it is not there".to_owned()))?;
+        .ok_or_else(|| fail("no such map".to_owned()))?;
     let inbox = Rc::clone(inbox);
     let mut builder = RingBufferBuilder::new();
     let take = move |record: &[u8]| {
         let mut inbox = inbox.borrow_mut();
         inbox.bytes.extend_from_slice(record);
-        // Each record begins where its integers may be read in place.
+        // Each record begins where its integers can be read in place.
         let end = inbox.bytes.len().next_multiple_of(8);
         inbox.bytes.resize(end, 0);
         inbox.ends.push(end);

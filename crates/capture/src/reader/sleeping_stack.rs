@@ -1,10 +1,10 @@
-//! What functions a thread that sleeps is in, as far as its stack's memory tells. The kernel walks
+//! The functions that a sleeping thread is in, as far as its stack memory shows. The kernel walks
 //! the stacks of running threads only.
 //!
-//! A thread sleeps in a function of libc, which keeps no frame pointer; so the innermost frame record
-//! is looked for: two words of which the first points to the next such record and the second into
-//! code. What a longer function left behind on the stack may look like one, so that this is a hint at
-//! what a thread waits for, never a stack that is shown.
+//! A thread sleeps in a function of libc, which keeps no frame pointer, so the innermost frame
+//! record is searched for: two words of which the first points to the next record and the second
+//! into code. Remains of earlier functions on the stack can look like one, so the result is a hint
+//! at what a thread waits for and never a stack that is shown.
 //!
 //! What does not belong here: names (see [`crate::decode`]).
 
@@ -13,25 +13,26 @@ use std::fs::{self, File};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
-/// Bytes of a stack that are looked at.
+/// Bytes of a stack that are read.
 const MOST_BYTES: usize = 64 << 10;
-/// Words in which the first record is looked for.
+/// Words in which the first record is searched.
 const FIRST_WORDS: usize = 256;
-/// Fewer records in a row are no stack.
+/// Fewer consecutive records are not accepted as a stack.
 const LEAST_FRAMES: usize = 4;
-/// More are not needed to tell what a thread waits for.
+/// More are not needed to find out what a thread waits for.
 const MOST_FRAMES: usize = 64;
-/// Processes whose mappings are kept meanwhile.
+/// Processes whose mappings are cached.
 const MOST_PROCESSES: usize = 256;
 
-/// Reads stacks of threads that sleep.
+/// Reads stacks of sleeping threads.
 #[derive(Debug, Default)]
 pub struct SleepingStacks {
     code: FxHashMap<u32, Vec<Range<u64>>>,
 }
 
 impl SleepingStacks {
-    /// Return addresses above `stack_pointer`, the innermost first; none where there is no such row.
+    /// Return addresses above `stack_pointer`, innermost first; empty if there is no such chain of
+    /// records.
     pub fn frames(&mut self, process: u32, stack_pointer: u64) -> Vec<u64> {
         let Some(words) = words_from(process, stack_pointer) else { return Vec::new() };
         if self.code.len() >= MOST_PROCESSES {
@@ -51,7 +52,7 @@ impl SleepingStacks {
     }
 }
 
-/// The return addresses of records that follow from the one at `start`.
+/// The return addresses of the chain of records from `start` on.
 fn row(words: &[u64], base: u64, start: usize, is_code: impl Fn(u64) -> bool) -> Vec<u64> {
     let mut found = Vec::new();
     let mut at = start;
@@ -60,7 +61,7 @@ fn row(words: &[u64], base: u64, start: usize, is_code: impl Fn(u64) -> bool) ->
             break;
         }
         found.push(*back);
-        // Frames lie above each other.
+        // Frames are at increasing addresses.
         let offset = next.wrapping_sub(base);
         let place = usize::try_from(offset / 8).unwrap_or(usize::MAX);
         if !offset.is_multiple_of(8) || place <= at {
@@ -74,7 +75,7 @@ fn row(words: &[u64], base: u64, start: usize, is_code: impl Fn(u64) -> bool) ->
 fn words_from(process: u32, address: u64) -> Option<Vec<u64>> {
     let memory = File::open(format!("/proc/{process}/mem")).ok()?;
     let mut bytes = vec![0; MOST_BYTES];
-    // Up to the end of the mapping it reads what is there.
+    // At the end of the mapping it reads less.
     let length = memory.read_at(&mut bytes, address).ok()?;
     let (words, _) = bytes[..length].as_chunks::<8>();
     Some(words.iter().map(|word| u64::from_ne_bytes(*word)).collect())
