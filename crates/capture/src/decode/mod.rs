@@ -13,7 +13,7 @@
 //! | [`operation`] | the kernel's operation and flags: operation, rwbs |
 //! | [`origin`] | why a request exists, and why a part has no file |
 //! | [`dirtiers`] | why the dirtier of written pages is not known |
-//! | [`files`], [`tasks`], [`cgroups`], [`stacks`] | what requests refer to, kept from their first record |
+//! | [`files`], [`tasks`], [`cgroups`], [`stacks`] | what requests refer to, kept when first seen |
 //!
 //! What does not belong here: reading the ring buffer (see [`crate::session`]).
 
