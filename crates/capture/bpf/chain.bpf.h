@@ -16,10 +16,7 @@
 #define MAX_BIOS    256 /* bios of a request that are read */
 #define MAX_VECTORS 256 /* vectors of a bio that are read */
 #define MAX_FOLIOS  64	/* folios of a vector that are read */
-/*
- * Further bios of a request whose state is dropped: 1280 bios in total, the kernel limit of 1280
- * KiB by 1 KiB.
- */
+/* Further bios of a request that are only freed: 1280 in total, the kernel's 1280 KiB by 1 KiB. */
 #define MAX_FURTHER 1024
 
 struct {
@@ -110,7 +107,6 @@ static __always_inline struct wire_request *begin_late(struct request *rq, u32 d
  * The next bio of a request. This and the other functions here that loop, or that loops call, are
  * global functions: the verifier checks each once, not once per iteration of each loop on each path
  * to it. For the same reason the bodies of loops are short.
- * it. For its sake, too, the bodies of loops are short.
  */
 __noinline u64 next_bio(u64 key)
 {
@@ -118,9 +114,8 @@ __noinline u64 next_bio(u64 key)
 }
 
 /*
- * Merges the state of a bio into the request of `head` that it was merged into; returns the next
+ * Merges the state of a bio into the request of `head`, which it was merged into; returns the next
  * bio.
- * next bio.
  */
 __noinline u64 adopt_bio(u64 head, u64 key)
 {
@@ -242,7 +237,6 @@ __noinline int add_folio(u64 page, u32 offset, u32 bytes)
 /*
  * Adds up to `bytes` of one vector of a bio, from `skip` on; returns how many. Pages that are
  * adjacent in memory share a vector, but need not be adjacent in the file, so each folio is read.
- * at.
  */
 __noinline int add_vector(u64 address, u32 skip, u32 bytes)
 {

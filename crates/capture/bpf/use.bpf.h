@@ -197,7 +197,6 @@ static __noinline bool is_wanted(struct inode *inode)
 /*
  * Whether the file is to be recorded; if so, sends the file and the task. Inlined, because a frame
  * of its own makes the stack too deep where BPF has no cast (before 6.2).
- * own the stack is too deep where BPF cannot cast (before 6.2).
  */
 static __always_inline bool meet(struct inode *inode, u64 dentry, struct task_struct *task,
 				 u32 level)

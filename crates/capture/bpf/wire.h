@@ -381,7 +381,7 @@ struct wire_place {
 	unsigned long long woken_ns;
 	/* End of its last wait for storage, or for a thread that waited for storage. */
 	unsigned long long stained_ns;
-	unsigned int is_chained; /* that wait was for such a thread */
+	unsigned int is_chained; /* it has waited for such a thread before */
 	unsigned int is_timed;	 /* a futex with a timeout */
 };
 
@@ -397,7 +397,6 @@ struct wire_napper {
 /*
  * Use of one file, or of the files in one directory, by one process since the last read. The first
  * two words are the key.
- * first two words are its key.
  */
 struct wire_use {
 	unsigned long long what; /* an inode's address, or a wire_directory's id; 0: neither */

@@ -446,11 +446,11 @@ fn limits(plan: &Plan, session: &Session, facts: &Facts, unlisted: u64) -> Vec<S
     });
     let hidden = facts.end_io.iter().all(|address| *address == 0).then(|| {
         "not visible: files of direct I/O, journals; /proc/kallsyms hides addresses \
-        (kernel.kptr_restrict)"
+         (kernel.kptr_restrict)"
             .to_owned()
     });
     let unlisted = (unlisted > 0).then(|| {
-        let found = "in flight when the watch began are listed only if they complete: the kernel's \
+        let found = "in flight when the watch began: listed only on completion, because the kernel's \
                      list of them was not found";
         format!("{} {found}", plural(unlisted, "request"))
     });

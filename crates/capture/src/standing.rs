@@ -137,8 +137,8 @@ fn owner_of(napper: &wire_napper, reader: &Reader) -> Option<Option<u32>> {
             (u64::from(words[0]) == LOCKED).then(|| thread_of(pid, words[2]))
         }
         (FUTEX_WAIT_BITSET, WRITER_HOLDS) => {
-            // struct __pthread_rwlock_arch_t: __wrphase_futex, __writers_futex, two words of padding,
-            // __cur_writer. The futex is either of the first two.
+            // struct __pthread_rwlock_arch_t: __wrphase_futex, __writers_futex, two words of
+            // padding, __cur_writer. The futex is either of the first two.
             let words = words()?;
             let writer = thread_of(pid, words[4]).or_else(|| thread_of(pid, words[3]))?;
             Some(Some(writer))

@@ -122,7 +122,7 @@ impl Waits {
 
     /// Adds the waits that were dropped.
     pub(super) fn losses(&self, losses: &mut Losses) {
-        let meaning = "waits dropped: not known whether they were for storage";
+        let meaning = "waits dropped: not known whether for storage";
         losses.add("undecided_waits", self.undecided.dropped, meaning, false);
     }
 

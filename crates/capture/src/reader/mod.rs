@@ -179,8 +179,7 @@ impl Reader {
         let asker = self.0.borrow();
         let meaning = "reads of stacks, locks, command lines or device settings that timed out";
         losses.add("unread", asker.unanswered, meaning, false);
-        let meaning =
-            "reads of processes or device settings that hung or failed and were abandoned";
+        let meaning = "reads of processes or device settings abandoned: hung or failed";
         losses.add("readers", asker.hung, meaning, false);
     }
 }

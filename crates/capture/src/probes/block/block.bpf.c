@@ -54,7 +54,6 @@ static __always_inline void note_task(struct wire_request *r, struct task_struct
 /*
  * A bio that the device mapper cloned serves a bio of the mapped device. If dm is a module without
  * BTF, the parent is not known.
- * the kernel does not describe, nobody can tell.
  */
 static __always_inline void note_mapped(struct wire_request *r, struct bio *bio)
 {
