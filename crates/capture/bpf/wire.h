@@ -60,16 +60,16 @@ enum wire_counter {
 	COUNT_WAIT_ENDS,	 /* waits whose end was not seen */
 	COUNT_WAIT_STACKS,	 /* waits whose stack could not be stored */
 	COUNT_CHAINS_SKIPPED,	 /* waits for other threads beyond those sent per second */
-	COUNT_DIRTIERS_LUMPED, /* dirtied pages charged to an inode's "others" of several names */
-	COUNT_USES_FULL,       /* calls on files beyond those distinguished per second */
-	COUNT_USES_COMPAT,     /* calls of 32-bit programs, which have other numbers */
-	COUNT_RING_FULL_CALL,  /* single calls dropped: ring buffer full */
-	COUNT_SUBMITTED_CUT,   /* io_submit calls with more iocbs than are read */
-	COUNT_CALLS_LEFT_OUT,  /* single calls beyond those sent per second */
-	COUNT_PATH_UNREAD,     /* calls whose path could not be read */
-	COUNT_ENDED_IN_PARTS,  /* requests of which a part completed before the rest */
-	COUNT_RETRIED,	       /* not a loss: REQ_NOWAIT bios that are resubmitted */
-	COUNT_DIRTY_INODES,    /* not a loss: inodes whose dirtiers were kept */
+	COUNT_DIRTIERS_LUMPED,	 /* dirtied pages charged to an inode's "others" of several names */
+	COUNT_USES_FULL,	 /* calls on files beyond those distinguished per second */
+	COUNT_USES_COMPAT,	 /* calls of 32-bit programs, which have other numbers */
+	COUNT_RING_FULL_CALL,	 /* single calls dropped: ring buffer full */
+	COUNT_SUBMITTED_CUT,	 /* io_submit calls with more iocbs than are read */
+	COUNT_CALLS_LEFT_OUT,	 /* single calls beyond those sent per second */
+	COUNT_PATH_UNREAD,	 /* calls whose path could not be read */
+	COUNT_ENDED_IN_PARTS,	 /* requests of which a part completed before the rest */
+	COUNT_RETRIED,		 /* not a loss: REQ_NOWAIT bios that are resubmitted */
+	COUNT_DIRTY_INODES,	 /* not a loss: inodes whose dirtiers were kept */
 	COUNT_COUNTERS,
 };
 
@@ -129,21 +129,21 @@ struct wire_symbols {
 
 /* How the file of a part was found, or why it has none. */
 enum wire_found {
-	FOUND_NOT,	 /* not found */
-	FOUND_DIRECT,	 /* the open file of a direct I/O */
-	FOUND_PAGE,	 /* the page cache page that is read or written back */
-	FOUND_BTRFS,	 /* the inode that btrfs stores with its bio */
-	FOUND_RAW,	 /* direct I/O on the block device itself */
-	FOUND_RAW_ANON,	 /* user memory, waited for synchronously: block device or swap */
-	FOUND_BDEV_PAGE, /* a page of the block device's own cache */
-	FOUND_METADATA,	 /* blocks that a file system marks as or owns as metadata */
-	FOUND_JOURNAL,	 /* owned by a journal */
-	FOUND_SWAP,	 /* anonymous memory */
-	FOUND_NO_DATA,	 /* flush, discard, zeroing: carries no pages */
+	FOUND_NOT,	   /* not found */
+	FOUND_DIRECT,	   /* the open file of a direct I/O */
+	FOUND_PAGE,	   /* the page cache page that is read or written back */
+	FOUND_BTRFS,	   /* the inode that btrfs stores with its bio */
+	FOUND_RAW,	   /* direct I/O on the block device itself */
+	FOUND_RAW_ANON,	   /* user memory, waited for synchronously: block device or swap */
+	FOUND_BDEV_PAGE,   /* a page of the block device's own cache */
+	FOUND_METADATA,	   /* blocks that a file system marks as or owns as metadata */
+	FOUND_JOURNAL,	   /* owned by a journal */
+	FOUND_SWAP,	   /* anonymous memory */
+	FOUND_NO_DATA,	   /* flush, discard, zeroing: carries no pages */
 	FOUND_NO_MAPPING,  /* a page without a file */
 	FOUND_ANONYMOUS,   /* anonymous memory of an unknown owner */
 	FOUND_PASSTHROUGH, /* a passthrough command of a driver */
-	FOUND_BELOW, /* not contiguous in the file: the lower request has the parts */
+	FOUND_BELOW,	   /* not contiguous in the file: the lower request has the parts */
 };
 
 /* blktrace's numbers of actions (uapi/linux/blktrace_api.h). */
@@ -174,7 +174,7 @@ struct wire_settings {
 	unsigned long long sleep_calls[WIRE_CALLS / 64];
 	unsigned long long thread_calls[WIRE_CALLS / 64];
 	unsigned long long name_calls[WIRE_CALLS / 64];
-	unsigned long long nap_ns; /* shorter sleeps for other threads are left out */
+	unsigned long long nap_ns;		/* shorter sleeps for other threads are left out */
 	unsigned int devices[WIRE_MAX_DEVICES]; /* the only ones to watch */
 	unsigned int device_count;		/* 0: all */
 	unsigned int page_shift;
@@ -186,8 +186,7 @@ struct wire_settings {
 	unsigned int has_fuse;			  /* a FUSE file system is mounted */
 	unsigned char rq_events_have_queue;  /* request events have the queue as first argument */
 	unsigned char bio_events_have_queue; /* bio events, too */
-	unsigned char
-		merge_events_have_request; /* merges: queue and request come before the bio */
+	unsigned char merge_events_have_request; /* merges: queue and request come before the bio */
 	unsigned char user_stacks;
 	unsigned char uring_result;	/* enum wire_uring_result */
 	unsigned char each_open;	/* every open is sent, not only counted */
@@ -354,8 +353,7 @@ struct wire_wait {
 	unsigned long long end_ns;
 	unsigned long long
 		request; /* id of the last one completed on the waking CPU meanwhile; 0: none */
-	unsigned long long
-		cpu_wait_ns;	    /* total run queue time before the sleep; 0: not counted */
+	unsigned long long cpu_wait_ns; /* total run queue time before the sleep; 0: not counted */
 	struct wire_inode inode;    /* the file in its system call's arguments; address 0: none */
 	unsigned long long address; /* of the futex that it sleeps on; 0: none */
 	int system_call;
