@@ -203,7 +203,7 @@ impl Live {
         self.sampler.as_ref().map_or(std::time::Duration::MAX, Sampler::due_in)
     }
 
-    /// Rows of everything that had ended by then have been handed over, CLOCK_MONOTONIC
+    /// The time up to which rows of everything that ended have been handed over, CLOCK_MONOTONIC
     /// nanoseconds.
     pub fn seen_ns(&self) -> u64 {
         // The use of files is handed over later than the ring buffer's records.

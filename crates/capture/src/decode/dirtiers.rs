@@ -9,7 +9,7 @@ use crate::wire;
 use iowhy_core::model::Losses;
 use libbpf_rs::MapHandle;
 
-/// Map elements that a CPU may hold while it evicts others: the kernel drops files slightly before
+/// Map elements that a CPU may hold in its local free list: the kernel evicts files slightly before
 /// their map is full.
 const HELD_BY_CPU: u64 = 128;
 
