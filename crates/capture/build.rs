@@ -9,8 +9,8 @@ use std::{env, fs};
 /// The probe groups: `src/probes/NAME/NAME.bpf.c` becomes `NAME.bpf.o`.
 const GROUPS: &[&str] =
     &["block", "writeback", "events", "snapshot", "symbols", "wait", "file", "page_cache"];
-/// Those that use what some kernels refuse even where it is never reached: `NAME-plain.bpf.o` does
-/// without (see emit.bpf.h and in_flight.bpf.h).
+/// Groups with instructions that some kernels reject even where they are never reached:
+/// `NAME-plain.bpf.o` does without (see emit.bpf.h and in_flight.bpf.h).
 const PLAIN: &[&str] = &["block", "writeback", "events", "snapshot"];
 const ARGUMENTS: &[&str] = &["-Ibpf", "-Wall", "-Werror", "-Wno-unused-function", "-mcpu=v3"];
 
@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for header in fs::read_dir("bpf")? {
         println!("cargo::rerun-if-changed={}", header?.path().display());
     }
-    // The list of groups is in it.
+    // It contains the list of groups.
     println!("cargo::rerun-if-changed=build.rs");
     for name in ["CLANG", "PATH"] {
         println!("cargo::rerun-if-env-changed={name}");
@@ -46,7 +46,7 @@ fn compile(source: &str, more: &[&str], object: &Path) -> Result<(), Box<dyn Err
     Ok(())
 }
 
-/// The compiler: `$CLANG`, else the newest that is installed.
+/// The compiler: `$CLANG`, else the newest installed.
 fn clang() -> PathBuf {
     let wanted = env::var_os("CLANG").map(PathBuf::from);
     let directories: Vec<PathBuf> =
@@ -88,8 +88,8 @@ fn generate_wire(out: &Path) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The kernel symbols of `END_IO_LIST`, `END_IO_ALIASES` and `END_IO_MODULES` with their ids: the lists
-/// that both sides enumerate. A symbol of a module is `MODULE:SYMBOL`.
+/// The kernel symbols of `END_IO_LIST`, `END_IO_ALIASES` and `END_IO_MODULES` with their ids: the
+/// lists that both sides enumerate. A symbol of a module is written `MODULE:SYMBOL`.
 fn generate_symbols(out: &Path) -> Result<(), Box<dyn Error>> {
     let header = fs::read_to_string("bpf/wire.h")?;
     let rows: String = header

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: (MIT OR Apache-2.0) */
 /*
- * What io_submit hands over: an array of descriptions in the program's memory. They are counted when
- * they are submitted, with the bytes that they ask for: their ends tell no file.
+ * The iocbs of io_submit(2): an array in the program's memory. They are counted at submission, with
+ * the bytes that they request, because their completions do not identify the file.
  */
 #ifndef IOWHY_AIO_SUBMISSIONS_H
 #define IOWHY_AIO_SUBMISSIONS_H
 
 #include "file_activity.bpf.h"
 
-#define MOST_SUBMITTED 64 /* of one call; further ones are counted as not looked at */
+#define MOST_SUBMITTED 64 /* per call; further ones are counted as not read */
 #define MOST_VECTORS   8
 
 /* uapi/linux/aio_abi.h */
@@ -21,7 +21,7 @@ enum iocb_command {
 	IOCB_CMD_PWRITEV = 8,
 };
 
-/* Of struct iocb what stands behind its first 16 bytes. */
+/* The part of struct iocb after its first 16 bytes. */
 #define IOCB_COMMAND_AT 16
 
 struct aio_control {
@@ -69,7 +69,7 @@ static __always_inline u64 bytes_of_vectors(u64 first, u64 count)
 	return bytes;
 }
 
-/* A global function, so that the verifier looks at it once and not for each request of a call. */
+/* A global function, so that the verifier checks it once and not for each iocb of a call. */
 __noinline int charge_submitted(u64 place)
 {
 	struct wire_slots *own = own_slots();

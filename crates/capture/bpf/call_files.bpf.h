@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (MIT OR Apache-2.0) */
-/* The file that a system call was given, and file systems whose files a server holds. */
+/* The file in a system call's arguments, and file systems that have a server. */
 #ifndef IOWHY_CALL_FILES_H
 #define IOWHY_CALL_FILES_H
 
@@ -16,7 +16,7 @@
 #define CEPH_SUPER_MAGIC 0x00c36400
 #define V9FS_MAGIC	 0x01021997
 
-/* The file that the task's system call was given as its first argument. */
+/* The file of the descriptor in the first argument of the task's system call. */
 static __always_inline struct file *file_of_call(struct task_struct *task, struct pt_regs *regs)
 {
 	struct fdtable *table = READ(READ(task, files), fdt);
@@ -29,7 +29,7 @@ static __always_inline struct file *file_of_call(struct task_struct *task, struc
 	return file;
 }
 
-/* Whether a server holds the file's content: no block device tells of it. */
+/* Whether the file's content is on a server: no block device is involved. */
 static __always_inline bool is_on_server(struct inode *inode)
 {
 	u64 magic = READ(READ(inode, i_sb), s_magic);
@@ -47,7 +47,7 @@ static __always_inline void note_file(struct wire_wait *wait, struct task_struct
 	if (!file)
 		return;
 	inode = READ(file, f_inode);
-	/* Of a device itself only the device is told. */
+	/* Of a block device itself, only the device is recorded. */
 	if ((READ(inode, i_mode) & S_IFMT) == S_IFBLK) {
 		wait->inode.device = READ(inode, i_rdev);
 		return;
@@ -61,7 +61,7 @@ static __always_inline void note_file(struct wire_wait *wait, struct task_struct
 
 /*
  * Whether an interruptible sleep in the call can be for the server of a FUSE file system: a call on
- * one of its files, or on a name. Its stack tells in user space.
+ * one of its files, or on a name. User space decides by the stack.
  */
 static __always_inline bool may_wait_for_server(struct task_struct *task, struct pt_regs *regs,
 						int system_call)
@@ -78,7 +78,7 @@ static __always_inline bool may_wait_for_server(struct task_struct *task, struct
 	return file && READ(READ(READ(file, f_inode), i_sb), s_magic) == FUSE_SUPER_MAGIC;
 }
 
-/* Whether the task is a FUSE server that waits for work: the task that wakes it waits for it. */
+/* Whether the task is a FUSE server that waits for work: a task that wakes it waits for it. */
 static __always_inline bool is_idle_server(struct task_struct *task, struct pt_regs *regs)
 {
 	struct file *file = settings.has_fuse ? file_of_call(task, regs) : NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (MIT OR Apache-2.0) */
 /*
- * Every difference between kernels that the BPF programs must know. Each entry has one accessor,
- * the change that made it necessary, and asks the kernel's BTF, never its version.
+ * Every difference between kernels that the BPF programs must handle. Each entry has one accessor,
+ * names the commit that made it necessary, and checks the kernel's BTF, never its version.
  */
 #ifndef IOWHY_COMPAT_H
 #define IOWHY_COMPAT_H
@@ -16,14 +16,14 @@
 #define PF_WORKERS 0x00004010 /* PF_USER_WORKER, PF_IO_WORKER */
 
 /*
- * Set by user space from the kernel's BTF. Request events lost their first argument, the queue,
- * in a54895fa057c (5.11, backported to 5.10.137 but not by every vendor), bio events in 5.12.
+ * Set by user space from the kernel's BTF. Request events lost their first argument, the queue, in
+ * a54895fa057c (5.11, backported to 5.10.137 but not by every vendor), bio events in 5.12.
  */
 const volatile struct wire_settings settings SEC(".rodata.settings") = {};
 
 /*
- * Reads one field through any address. From 6.2 the verifier takes our word for the type
- * (bpf_rdonly_cast) and the read is a plain load; before, a helper copies it, ten times slower.
+ * Reads one field through any address. From 6.2 on, bpf_rdonly_cast() asserts the type to the
+ * verifier, and the read is a plain load; before, a helper copies the field, ten times slower.
  */
 extern void *bpf_rdonly_cast(const void *object, u32 type) __ksym __weak;
 
@@ -42,16 +42,16 @@ extern void *bpf_rdonly_cast(const void *object, u32 type) __ksym __weak;
 	})
 
 /*
- * The same for a pointer that is reached from a tracepoint's arguments, so that the verifier lets it
- * be read as it is. Kernels that have the cast take a millisecond for each such read, on each way to
- * it, to find out whether what it leads to can be trusted.
+ * The same for a pointer that is reached from a tracepoint's arguments, which the verifier allows
+ * to be dereferenced directly. Kernels with the cast need a millisecond per such read, on each path
+ * to it, to check whether the result is a trusted pointer.
  */
 #define POINTER(pointer, field) \
 	(bpf_ksym_exists(bpf_rdonly_cast) ? READ(pointer, field) : (pointer)->field)
 
 /*
- * A typed pointer as a plain number, to compute with or to hand to a global function. The verifier
- * lets two pointers be subtracted, and takes our word that one of them points to address 0.
+ * Converts a typed pointer to a scalar, for arithmetic or to pass it to a global function. The
+ * verifier allows subtracting two pointers, and accepts the cast of address 0.
  */
 static __always_inline u64 number_of(const void *pointer)
 {
@@ -67,8 +67,8 @@ static __always_inline u64 number_of(const void *pointer)
 }
 
 /*
- * One argument of a tracepoint. Written as the load it must become: the compiler would compute the
- * place, and the verifier allows only constant ones.
+ * One argument of a tracepoint. Written as the load that it must become: the compiler would compute
+ * the offset, and the verifier allows only constant ones.
  */
 #define ARGUMENT(ctx, place)                                                                     \
 	({                                                                                       \
@@ -78,8 +78,9 @@ static __always_inline u64 number_of(const void *pointer)
 	})
 
 /*
- * From 7.x on tracepoints run with preemption on: a program could be put off its CPU in the middle,
- * and whatever runs there meanwhile would not be seen by it, or use the same room of that CPU.
+ * From 7.x on tracepoints run with preemption enabled. A program could be preempted in the middle:
+ * it would miss the events of tasks that run on its CPU meanwhile, and share its per-CPU buffers
+ * with them.
  */
 extern void bpf_preempt_disable(void) __ksym __weak;
 extern void bpf_preempt_enable(void) __ksym __weak;
@@ -89,7 +90,7 @@ static __always_inline bool must_hold_cpu(void)
 	return settings.preemptible && bpf_ksym_exists(bpf_preempt_disable);
 }
 
-/* The head of a tracepoint's program, which keeps its CPU to its end; its body follows. */
+/* The head of a tracepoint program that runs with preemption disabled; its body follows. */
 #define UNDISTURBED(name)                                    \
 	int name(u64 *ctx);                                  \
 	static __always_inline int body_of_##name(u64 *ctx); \
@@ -107,9 +108,10 @@ static __always_inline bool must_hold_cpu(void)
 	static __always_inline int body_of_##name(u64 *ctx)
 
 /*
- * A task that had to go leaves at the end of its program, and the kernel skips that program for all others
- * on this CPU until it is back. A second one does what the first could not: its body, which follows, is told
- * so, and must do nothing where the first was there.
+ * A task preempted at this point, after preemption is enabled again, leaves the program marked as
+ * active: the kernel skips it on this CPU for all other tasks until that task is back (recursion
+ * protection). A second program on the same tracepoint handles the events that the first one
+ * missed. Its body, which follows, gets `again`, and must do nothing if the first one ran.
  */
 #define TWICE(event, name)                                               \
 	static __always_inline int both_of_##name(u64 *ctx, bool again); \
@@ -125,15 +127,15 @@ static __always_inline bool must_hold_cpu(void)
 	}                                                                \
 	static __always_inline int both_of_##name(u64 *ctx, bool again)
 
-/* The arguments of request events from the request on. */
+/* The arguments of request events, starting with the request. */
 #define RQ_ARGUMENT(ctx, place) \
 	(settings.rq_events_have_queue ? ARGUMENT(ctx, (place) + 1) : ARGUMENT(ctx, place))
 
-/* The arguments of bio events from the bio on. */
+/* The arguments of bio events, starting with the bio. */
 #define BIO_ARGUMENT(ctx, place) \
 	(settings.bio_events_have_queue ? ARGUMENT(ctx, (place) + 1) : ARGUMENT(ctx, place))
 
-/* A flag of a request or bio by its name. */
+/* The bit of a flag of a request or bio, by name. */
 #define REQ_BIT(name) (1U << bpf_core_enum_value(enum req_flag_bits, name))
 
 static __always_inline struct request *request_argument(u64 *ctx)
@@ -162,8 +164,9 @@ static __always_inline u32 device_of(struct gendisk *disk)
 #define GENHD_FL_HIDDEN_5_10 0x400
 
 /*
- * Whether nobody can open the disk: one way of several to a device, which shows as another disk. It has no
- * number for its node. Before 0d02129e76ed, 5.11, a flag says so, whose value was another then.
+ * Whether the disk cannot be opened: one path of a multipath device, which is visible as another
+ * disk. It has no device number. Before 0d02129e76ed, 5.11, a flag shows this, whose value was
+ * different then.
  */
 static __always_inline bool is_hidden(struct gendisk *disk)
 {
@@ -173,8 +176,8 @@ static __always_inline bool is_hidden(struct gendisk *disk)
 }
 
 /*
- * The device of a queue. q->disk exists since d152c682f03c, 5.15; before, a queue does not know its
- * disk, but its place in sysfs is below the disk's.
+ * The device of a queue. q->disk exists since d152c682f03c, 5.15; before, a queue has no pointer to
+ * its disk, but its kobject's parent is the disk's.
  */
 static __always_inline u32 queue_device(struct request_queue *q)
 {
@@ -197,7 +200,7 @@ static __always_inline struct bio *merged_bio_argument(u64 *ctx)
 								 : ARGUMENT(ctx, 0));
 }
 
-/* Where the names of an inode hang in a dentry: the union around it lost its name in 7.x. */
+/* Offset of the alias list in a dentry: the union around it lost its name in 7.x. */
 static __always_inline u64 alias_offset(void)
 {
 	struct dentry___unnamed *unnamed = NULL;
@@ -207,7 +210,10 @@ static __always_inline u64 alias_offset(void)
 	return bpf_core_field_offset(struct dentry, d_u.d_alias);
 }
 
-/* The current task. bpf_get_current_task_btf, whose answer may be read directly: 3ca1032ab7ab, 5.11. */
+/*
+ * The current task. bpf_get_current_task_btf(), whose result can be dereferenced: 3ca1032ab7ab,
+ * 5.11.
+ */
 static __always_inline struct task_struct *current_task(void)
 {
 	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_get_current_task_btf))
@@ -216,12 +222,12 @@ static __always_inline struct task_struct *current_task(void)
 }
 
 /*
- * What a task that called the kernel had in its registers. bpf_task_pt_regs: dd6e10fbd9fb, 5.15;
- * before, they are found where they lie, at the end of the kernel stack.
+ * The user registers of a task in the kernel. bpf_task_pt_regs(): dd6e10fbd9fb, 5.15; before, they
+ * are read at their location at the end of the kernel stack.
  */
 static __always_inline struct pt_regs *user_registers(struct task_struct *task)
 {
-	/* BTF does not tell its size: 16 KiB, or a page where that is larger. */
+	/* BTF does not have the stack's size: 16 KiB, or a page if that is larger. */
 	u32 stack_shift = settings.page_shift > 14 ? settings.page_shift : 14;
 
 	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
@@ -239,8 +245,8 @@ static __always_inline struct gendisk *bio_disk(struct bio *bio)
 }
 
 /*
- * Whether the flush machinery has the request in hand: it then ends twice, first its data and then,
- * after the flush behind it, the whole. Older kernels do not tell (a macro until 6.12).
+ * Whether the flush machinery handles the request: it then completes twice, first its data, and
+ * after the post-flush the whole request. Older kernels do not show this (a macro until 6.12).
  */
 static __always_inline bool is_flush_sequence(struct request *rq)
 {
@@ -258,8 +264,8 @@ static __always_inline struct kernfs_node *kernfs_parent(struct kernfs_node *kn)
 }
 
 /*
- * The head of a page's folio. From 7.2 the word holds a mask where struct page's size is a power
- * of two, so that decoding it the old way yields a wild pointer.
+ * The head page of a page's folio. From 7.2 on, the word is a mask if the size of struct page is a
+ * power of two; decoded the old way it would be a wild pointer.
  */
 static __always_inline struct page *head_page(struct page *page)
 {
@@ -275,7 +281,7 @@ static __always_inline struct page *head_page(struct page *page)
 			return (struct page *)(number_of(page) & word & ~1ULL);
 		return (struct page *)(word - 1);
 	}
-	/* The verifier takes the word for a pointer: it shares its place with a list. */
+	/* The verifier takes the word for a pointer, because it is in a union with a list. */
 	word = number_of((void *)READ(page, compound_head));
 	return word & 1 ? (struct page *)(word - 1) : page;
 }
@@ -302,7 +308,10 @@ static __always_inline u64 folio_pages(struct page *head)
 	struct folio *folio = (struct folio *)head;
 	u64 flags = 0;
 
-	/* The flags stand first on every kernel; their type has changed (6.18: memdesc_flags_t). */
+	/*
+	 * The flags are the first field on every kernel; their type has changed (6.18:
+	 * memdesc_flags_t).
+	 */
 	bpf_probe_read_kernel(&flags, sizeof(flags), head);
 	if (!(flags & (1ULL << bpf_core_enum_value(enum pageflags, PG_head))))
 		return 1;
@@ -313,7 +322,7 @@ static __always_inline u64 folio_pages(struct page *head)
 	return 1;
 }
 
-/* The page that lies `bytes` behind the beginning of `page`, and the place in it. */
+/* The page that is `bytes` after the beginning of `page`. */
 static __always_inline u64 nth_page(struct page *page, u32 bytes)
 {
 	return number_of(page) +
@@ -332,13 +341,13 @@ static __always_inline u64 folio_rest(struct page *page, u32 offset)
 	u64 before = (number_of(page) - number_of(head)) / bpf_core_type_size(struct page);
 	u64 pages = folio_pages(head);
 
-	/* A page that is not within what its head says is at least itself. */
+	/* If the page is beyond its head's size, count the page itself. */
 	if (pages <= before)
 		return (1U << settings.page_shift) - offset;
 	return ((pages - before) << settings.page_shift) - offset;
 }
 
-/* The number of the system call that a task is in; -1 in faults and where there is none. */
+/* The number of the system call that a task is in; -1 in page faults and outside of calls. */
 static __always_inline int system_call_of(struct pt_regs *regs)
 {
 	if (bpf_core_field_exists(regs->orig_ax))
@@ -378,7 +387,7 @@ static __always_inline void arguments_of(struct pt_regs *regs, u64 *arguments)
 	arguments[3] = READ(regs, regs[3]);
 }
 
-/* Where the program called the kernel from. */
+/* The address that the program entered the kernel from. */
 static __always_inline u64 instruction_of(struct pt_regs *regs)
 {
 	if (bpf_core_field_exists(regs->ip))
@@ -393,15 +402,15 @@ static __always_inline u64 frame_pointer_of(struct pt_regs *regs)
 	return READ(regs, regs[29]);
 }
 
-/* The number of the system call that ends; `regs` is the tracepoint's own argument. */
+/* The number of the system call that returns; `regs` is the tracepoint's own argument. */
 static __always_inline u32 system_call_left(struct pt_regs *regs)
 {
 	return bpf_core_field_exists(regs->orig_ax) ? regs->orig_ax : regs->syscallno;
 }
 
 /*
- * An argument of that call; `place` counts from 0 and is a constant. What was in the first register of
- * arm64 is kept aside: the result stands there.
+ * An argument of that call; `place` counts from 0 and is a constant. On arm64 the first register
+ * holds the result, and the first argument is saved separately.
  */
 static __always_inline u64 argument_of(struct pt_regs *regs, u32 place)
 {
@@ -437,8 +446,9 @@ static __always_inline struct task_struct *uring_task(struct io_kiocb *request)
 }
 
 /*
- * Whose request it is that a worker of io_uring does: workers were kernel threads before 3bfe6106693b, 5.12, and
- * one that polls has only the ring's. Null where they are threads of the program.
+ * The task that submitted a request which an io_uring worker executes: workers were kernel threads
+ * before 3bfe6106693b, 5.12, and a polling one only has the ring's task. NULL if workers are
+ * threads of the program.
  */
 static __always_inline struct task_struct *uring_submitter(struct io_kiocb *request)
 {
@@ -451,7 +461,7 @@ static __always_inline struct task_struct *uring_submitter(struct io_kiocb *requ
 	return READ(task, flags) & PF_KTHREAD ? READ(READ(request, ctx), sqo_task) : task;
 }
 
-/* Whether a task runs. task->on_cpu was an int and became a byte in 7.x; it is 0 or 1. */
+/* Whether a task is running. task->on_cpu was an int and became a byte in 7.x; it is 0 or 1. */
 static __always_inline bool is_on_cpu(struct task_struct *task)
 {
 	u64 place = number_of(task) + bpf_core_field_offset(struct task_struct, on_cpu);
@@ -462,8 +472,8 @@ static __always_inline bool is_on_cpu(struct task_struct *task)
 }
 
 /*
- * How long a task that leaves its CPU, or has left it, has waited for one so far; 0 where the kernel was
- * built without CONFIG_SCHED_INFO.
+ * The total run queue time of a task that is being switched out, or has been; 0 without
+ * CONFIG_SCHED_INFO.
  */
 static __always_inline u64 cpu_wait_of(struct task_struct *task)
 {
@@ -481,8 +491,9 @@ static __always_inline u32 task_state(struct task_struct *task)
 }
 
 /*
- * In what state a task leaves its CPU; 0 where it does not sleep. A task that is woken just then has its
- * state changed already, so that sched_switch tells it itself: 9c2136be0878, 5.19, backported.
+ * The state of a task that is being switched out; 0 if it does not sleep. A task that is woken at
+ * that moment has its state changed already, so sched_switch passes the state: 9c2136be0878, 5.19,
+ * backported.
  */
 static __always_inline u32 state_of_sleep(u64 *ctx, struct task_struct *task)
 {

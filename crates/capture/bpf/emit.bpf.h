@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (MIT OR Apache-2.0) */
 /*
- * How a record leaves the kernel: the ring, what is counted when it does not, and the room in
- * which records too large for the BPF stack are put together.
+ * How a record leaves the kernel: the ring buffer, counters of what was dropped, and per-CPU
+ * scratch buffers for records that are too large for the BPF stack.
  */
 #ifndef IOWHY_EMIT_H
 #define IOWHY_EMIT_H
@@ -21,7 +21,10 @@ struct {
 	__type(value, u64);
 } counters SEC(".maps");
 
-/* In one instruction, as all that interrupts count, too: a number that is lost is a loss unseen. */
+/*
+ * A single atomic instruction, because interrupts count, too: a lost increment would be an
+ * unreported loss.
+ */
 static __always_inline void count(u32 counter)
 {
 	u64 *value = bpf_map_lookup_elem(&counters, &counter);
@@ -31,8 +34,8 @@ static __always_inline void count(u32 counter)
 }
 
 /*
- * The next of a CPU's numbers, which are given to interrupts, too: none is given twice, but where the
- * kernel lacks the instruction for it (see in_flight.bpf.h).
+ * Returns the next of a CPU's numbers. Interrupts take numbers, too: none is given twice, except on
+ * kernels without the atomic instruction (see in_flight.bpf.h).
  */
 static __always_inline u64 next_number(u64 *last)
 {
@@ -45,7 +48,7 @@ static __always_inline u64 next_number(u64 *last)
 }
 
 /*
- * Sends `size` bytes. User space polls: waking it for each record would cost more than the record.
+ * Sends `size` bytes. User space polls: a wakeup per record would cost more than the record.
  */
 static __always_inline bool emit(void *record, u64 size, u32 counter)
 {
@@ -56,21 +59,21 @@ static __always_inline bool emit(void *record, u64 size, u32 counter)
 }
 
 /*
- * Room for one large record per CPU and level. Each program runs at most once at a time on a CPU;
- * what may interrupt or preempt another has a level of its own.
+ * Scratch buffers, one large record per CPU and level. A program runs at most once at a time on a
+ * CPU; programs that can interrupt or preempt others have a level of their own.
  */
 enum room_level {
 	ROOM_SUBMIT,
 	ROOM_COMPLETE, /* interrupts all others */
-	ROOM_OWNERS,   /* while a completion has its own in use */
+	ROOM_OWNERS,   /* while a completion uses its own */
 	ROOM_DIRTY,
 	ROOM_CALL,
-	ROOM_URING, /* a thread completes its own, and a device's completion interrupts it */
-	ROOM_LIST,  /* programs that list what is there can be preempted */
+	ROOM_URING, /* completed by threads, which a device's completion interrupts */
+	ROOM_LIST,  /* iterator programs are preemptible */
 	ROOM_LEVELS,
 };
 
-#define ROOM_BYTES 8192 /* a power of two: a masked size is then within bounds */
+#define ROOM_BYTES 8192 /* a power of two, so that masking a size bounds it */
 
 union room {
 	struct wire_task task;
@@ -102,8 +105,8 @@ static __always_inline union room *room_of(u32 level)
 }
 
 /*
- * What has been told to user space already: a slot remembers the last key that fell on it. A
- * collision or a torn write repeats a record, it never loses one.
+ * What has been sent to user space already: each slot holds the last key that hashed to it. A
+ * collision or a torn write repeats a record, but never loses one.
  */
 struct seen {
 	u64 key;
@@ -140,7 +143,7 @@ static __always_inline void mark_seen(struct seen *slot, u64 key, u64 check)
 	}
 }
 
-/* What each CPU completed last: who is woken just after that waited for it. */
+/* The last completion on each CPU: a task woken just after it waited for it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -148,7 +151,7 @@ struct {
 	__type(value, struct wire_ended);
 } last_ended SEC(".maps");
 
-/* Appends one name; false when it did not fit. */
+/* Appends one name; returns false if it does not fit. */
 static __always_inline bool add_name(struct wire_names *names, const void *text)
 {
 	u32 at = names->bytes;

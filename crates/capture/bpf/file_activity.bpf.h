@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (MIT OR Apache-2.0) */
 /*
- * What each process does with each file, added up here: a call costs a look at one of the slots of
- * its CPU, not a record. What a slot held when another file needs it goes to a table that all CPUs
- * share. There are two of each; while one fills, user space reads and empties the other.
+ * Use of files by processes, aggregated in the kernel: a call costs a lookup in the slots of its
+ * CPU, not a record. When another file needs a slot, its content moves to a table that all CPUs
+ * share. There are two of each: while one fills, user space reads and empties the other.
  */
 #ifndef IOWHY_FILE_ACTIVITY_H
 #define IOWHY_FILE_ACTIVITY_H
@@ -15,7 +15,7 @@
 #define S_IFREG	      0100000
 #define S_IFDIR	      0040000
 
-/* File systems that hold no data: what is read there, the kernel makes up. */
+/* File systems without data: the kernel generates what is read there. */
 #define PROC_SUPER_MAGIC 0x9fa0
 #define SYSFS_MAGIC	 0x62656572
 #define CGROUP_MAGIC	 0x27e0eb
@@ -49,12 +49,12 @@ struct use_key {
 USE_MAP(uses);
 USE_MAP(uses_2);
 PER_CPU_MAP(slots, struct wire_slots);
-/* Those of io_uring: its completions may interrupt a call that uses a slot. */
+/* The slots of io_uring: its completions may interrupt a call that uses a slot. */
 PER_CPU_MAP(uring_slots, struct wire_slots);
-/* All that finds no room in the tables. */
+/* Everything that does not fit into the tables. */
 PER_CPU_MAP(other_uses, struct wire_use);
 
-/* What user space says while the programs run. */
+/* Run-time settings from user space. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -82,14 +82,14 @@ static __always_inline struct wire_use *find_use(struct use_key *key)
 			       : bpf_map_lookup_elem(&uses, key);
 }
 
-/* Makes `use` the entry of its key, if there is none. */
+/* Adds `use` as the entry of its key, if there is none. */
 static __always_inline long add_use(struct wire_use *use)
 {
 	return epoch_now() & 1 ? bpf_map_update_elem(&uses_2, use, use, BPF_NOEXIST)
 			       : bpf_map_update_elem(&uses, use, use, BPF_NOEXIST);
 }
 
-/* Adds up what is counted; many CPUs may do so at once. */
+/* Adds the counts of `use` to `sum`; many CPUs may do so concurrently. */
 static __always_inline void add_counts(struct wire_use *sum, struct wire_use *use)
 {
 	int i;
@@ -106,7 +106,7 @@ static __always_inline void add_counts(struct wire_use *sum, struct wire_use *us
 			__sync_fetch_and_add(&sum->calls[i], use->calls[i]);
 }
 
-/* Moves what a slot holds to the table. */
+/* Moves the content of a slot to the table. */
 static __noinline void spill(struct wire_use *use)
 {
 	struct wire_use *known;
@@ -130,7 +130,7 @@ static __always_inline struct wire_slots *own_slots(void)
 	return bpf_map_lookup_elem(&slots, &zero);
 }
 
-/* The slot that is or could be that of `key`. */
+/* The slot for `key`; it may hold another key. */
 static __always_inline struct wire_use *slot_of_key(struct wire_slots *own, struct use_key *key,
 						    u32 epoch)
 {
@@ -146,7 +146,7 @@ static __always_inline bool is_of(struct wire_use *use, struct use_key *key, u32
 	       use->epoch == epoch;
 }
 
-/* Gives a slot to another file or directory. */
+/* Reassigns a slot to another file or directory. */
 static __always_inline void begin_slot(struct wire_use *slot, struct use_key *key, u32 epoch)
 {
 	if (slot->file_key && slot->epoch == epoch)
@@ -190,15 +190,15 @@ static __always_inline struct use_key key_of_inode(struct inode *inode, u32 tgid
 	return key;
 }
 
-/* Whether a file holds data, on a device that is watched. */
+/* Whether a file holds data, on a watched device. */
 static __noinline bool is_wanted(struct inode *inode)
 {
 	return holds_data(READ(READ(inode, i_sb), s_magic)) && is_on_watched_device(inode);
 }
 
 /*
- * Whether somebody wants to know; if so, tells who and what it is. In its caller's frame: with one of its
- * own the stack is too deep where BPF cannot cast (before 6.2).
+ * Whether the file is to be recorded; if so, sends the file and the task. Inlined, because a frame
+ * of its own makes the stack too deep where BPF has no cast (before 6.2).
  */
 static __always_inline bool meet(struct inode *inode, u64 dentry, struct task_struct *task,
 				 u32 level)
@@ -210,7 +210,7 @@ static __always_inline bool meet(struct inode *inode, u64 dentry, struct task_st
 	return true;
 }
 
-/* The slot of the file for a task; null where it is no file that is looked at. */
+/* The slot of the file for a task; NULL if the file is not recorded. */
 static __always_inline struct wire_use *slot_of_file(struct wire_slots *own, struct file *file,
 						     struct task_struct *task, u32 level)
 {
@@ -232,7 +232,7 @@ static __always_inline struct wire_use *slot_of_file(struct wire_slots *own, str
 	return slot;
 }
 
-/* The same for page faults, which may interrupt what uses a slot: an entry of the table. */
+/* The same for page faults, which may interrupt code that uses a slot: an entry of the table. */
 static __always_inline struct wire_use *entry_of(struct inode *inode, struct task_struct *task,
 						 u32 level)
 {
@@ -260,7 +260,7 @@ static __always_inline struct wire_use *entry_of(struct inode *inode, struct tas
 	return bpf_map_lookup_elem(&other_uses, &zero);
 }
 
-/* What a call gave back, and how long it took; 0 where that is not known. */
+/* The result of a call, and its duration; 0 if that is not known. */
 struct outcome {
 	s64 result;
 	u64 duration_ns;
@@ -279,7 +279,7 @@ static __always_inline u32 time_of_kind(u32 kind)
 	return TIME_OTHER;
 }
 
-/* Counts a call in a slot: nobody else does at the same time. */
+/* Counts a call in a slot, which no other CPU or task uses at the same time. */
 static __always_inline void charge(struct wire_use *slot, u32 kind, struct outcome *outcome)
 {
 	if (!slot)
@@ -304,7 +304,7 @@ static __always_inline bool is_created(struct file *file)
 	return READ(file, f_mode) & FMODE_CREATED;
 }
 
-/* An open that worked: of a file that was there, or of a new one. */
+/* A successful open: of an existing file, or of a new one. */
 static __always_inline void charge_open(struct wire_use *slot, struct file *file,
 					struct outcome *outcome)
 {
@@ -315,7 +315,7 @@ static __always_inline void charge_open(struct wire_use *slot, struct file *file
 	}
 }
 
-/* The open file behind a descriptor of the task; null where there is none any more. */
+/* The open file of a descriptor of the task; NULL if it is closed. */
 static __always_inline struct file *file_of(struct task_struct *task, u32 descriptor)
 {
 	struct fdtable *table = READ(READ(task, files), fdt);
@@ -323,7 +323,7 @@ static __always_inline struct file *file_of(struct task_struct *task, u32 descri
 
 	if (!table || descriptor >= READ(table, max_fds))
 		return NULL;
-	/* A word is read faster as a pointer than copied. */
+	/* Reading a word as a pointer is faster than copying it. */
 	place = (struct list_head *)(number_of(READ(table, fd)) + (u64)descriptor * sizeof(void *));
 	return (struct file *)READ(place, next);
 }

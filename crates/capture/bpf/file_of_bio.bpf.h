@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: (MIT OR Apache-2.0) */
 /*
- * Which file a bio's bytes belong to. The order of the rules is what keeps false names out:
- * metadata and journals by their owner first, then direct I/O by its open file, then the pages
- * themselves. What no rule proves stays without a name.
+ * Finds the file that a bio's bytes belong to. The order of the rules prevents wrong names: first
+ * metadata and journals by their owner, then direct I/O by its open file, then the pages
+ * themselves. Without a proof there is no name.
  */
 #ifndef IOWHY_FILE_OF_BIO_H
 #define IOWHY_FILE_OF_BIO_H
 
 #include "emit.bpf.h"
 
-#define MAX_CHAIN	  8	  /* bios that one bio's end may be chained to */
-#define OFFSET_UNKNOWN	  (~0ULL) /* where a part's place in its file is not known */
+#define MAX_CHAIN	  8	  /* maximum depth of bio_chain() */
+#define OFFSET_UNKNOWN	  (~0ULL) /* if a part's offset in its file is not known */
 #define BDEVFS_MAGIC	  0x62646576
 #define BTRFS_BTREE_INODE 1
 
@@ -26,7 +26,7 @@ static __always_inline u32 end_io_of(u64 address)
 	return END_IO_UNKNOWN;
 }
 
-/* Fills in which inode this is; false where it is none. */
+/* Fills in the identity of an inode; returns false if it is NULL. */
 static __always_inline bool identify(struct inode *inode, struct wire_inode *id)
 {
 	if (!inode)
@@ -38,13 +38,13 @@ static __always_inline bool identify(struct inode *inode, struct wire_inode *id)
 	return true;
 }
 
-/* What differs when an inode's address and number are used again for another file. */
+/* Distinguishes files that reuse an inode's address and number. */
 static __always_inline u64 check_of_inode(u64 number, u32 generation)
 {
 	return number ^ ((u64)generation << 32);
 }
 
-/* Adds a dentry's name to the file's in the room; returns its parent, 0 where that was all. */
+/* Appends a dentry's name to the file's names; returns its parent, 0 at the end. */
 __noinline u64 name_dentry(u64 address, u32 level)
 {
 	struct dentry *dentry = (struct dentry *)address;
@@ -57,8 +57,8 @@ __noinline u64 name_dentry(u64 address, u32 level)
 }
 
 /*
- * Sends the file's path, once. `dentry` may be null: then a name of the inode is taken. A global
- * function, as all that loop: the verifier looks at each once, not once on each way to each caller.
+ * Sends the file's path, once. If `dentry` is 0, an alias of the inode is used. A global function,
+ * like every function with a loop: the verifier checks it once, not once per path to each caller.
  */
 __noinline int see_file(u64 inode_address, u64 dentry_address, u32 level)
 {
@@ -103,7 +103,7 @@ __noinline int see_file(u64 inode_address, u64 dentry_address, u32 level)
 	return 0;
 }
 
-/* A direct I/O through iomap: the open file, and the request of a loop device it may serve. */
+/* Direct I/O through iomap: the file is that of the kiocb. */
 static __always_inline u32 find_direct(struct wire_request *r, struct kiocb *iocb, u64 before)
 {
 	struct file *file = READ(iocb, ki_filp);
@@ -116,7 +116,7 @@ static __always_inline u32 find_direct(struct wire_request *r, struct kiocb *ioc
 	return FOUND_DIRECT;
 }
 
-/* The file whose page this is. The mapping must point back to itself through its inode. */
+/* The file of a page. The mapping must point back to itself through its inode. */
 static __always_inline u32 find_page(struct page *page, struct wire_part *part,
 				     struct inode **found)
 {
@@ -140,8 +140,8 @@ static __always_inline u32 find_page(struct page *page, struct wire_part *part,
 }
 
 /*
- * Whether the last byte follows from the first, so that one run of the file is the whole bio: pages
- * come in the order of the file, so nothing can be missing between.
+ * Whether the last byte is where it is expected from the first, so that the bio is contiguous in
+ * the file: pages are in file order, so nothing can be missing in between.
  */
 static __always_inline bool is_one_run(struct bio *bio, struct wire_request *r, u32 vecs)
 {
@@ -160,16 +160,16 @@ static __always_inline bool is_one_run(struct bio *bio, struct wire_request *r, 
 	       last.offset + page_offset(at) + 1 == r->part.offset + r->bytes;
 }
 
-/* What is known of a bio beside its pages. */
+/* What is known of a bio besides its pages. */
 enum ending {
-	ENDING_KNOWN,	/* by who ends it: a file system's, or one of the page cache */
-	ENDING_WAITED,	/* somebody waits for it on the spot, which proves nothing of its pages */
-	ENDING_UNKNOWN, /* no more */
+	ENDING_KNOWN,	/* by its bi_end_io: of a file system or of the page cache */
+	ENDING_WAITED,	/* waited for synchronously, which proves nothing about its pages */
+	ENDING_UNKNOWN, /* nothing more */
 };
 
 /*
- * Few cases of the many, since the verifier follows each of them through what comes then. Computed
- * here and now, not when the answer is first needed.
+ * Reduced to a few cases, because the verifier follows each of them through the rest of the
+ * program. Computed at this point, not where the result is first used.
  */
 static __always_inline enum ending kind_of_ending(u32 end_io)
 {
@@ -202,7 +202,10 @@ static __always_inline u32 find_pages(struct bio *bio, struct wire_request *r, e
 		r->part.offset += first.bv_offset;
 		return FOUND_BDEV_PAGE;
 	}
-	/* A buffer handed to the device may itself be a file's page; only its own device proves it. */
+	/*
+	 * The buffer of an I/O can itself be a page of a mapped file; only the file's own device
+	 * proves a match.
+	 */
 	if (ending != ENDING_KNOWN &&
 	    number_of(READ(READ(READ(inode, i_sb), s_bdev), bd_disk)) != number_of(bio_disk(bio)))
 		return FOUND_NO_MAPPING;
@@ -215,8 +218,8 @@ static __always_inline u32 find_pages(struct bio *bio, struct wire_request *r, e
 }
 
 /*
- * Whether the page cache has the bio's first page in hand: it is locked to be read, or being written. What a
- * program reads to or writes from directly is neither, though it may be a mapped file's.
+ * Whether the page cache is reading or writing back the bio's first page: PG_locked or PG_writeback
+ * is set. Neither is set on a buffer of direct I/O, even if it is in a mapped file.
  */
 static __always_inline bool is_of_page_cache(struct bio *bio, u32 operation)
 {
@@ -231,7 +234,7 @@ static __always_inline bool is_of_page_cache(struct bio *bio, u32 operation)
 	return flags & (1ULL << bit);
 }
 
-/* The inode of a direct I/O, which btrfs noted for its bio until 6.1; null where it is none. */
+/* The inode of a direct I/O, which btrfs stored for its bio until 6.1; NULL if it is none. */
 static __always_inline struct inode *btrfs_direct_inode(struct btrfs_bio *bbio)
 {
 	struct btrfs_dio_private *dio = NULL;
@@ -244,7 +247,7 @@ static __always_inline struct inode *btrfs_direct_inode(struct btrfs_bio *bbio)
 	return BPF_CORE_READ(dio, inode);
 }
 
-/* Of kernels that keep no inode with a bio of the page cache: its pages tell it. */
+/* For kernels that do not store the inode with a page cache bio: its pages identify it. */
 static __always_inline u32 find_btrfs_pages(struct bio *bio, struct wire_request *r)
 {
 	struct btrfs_bio *bbio = NULL;
@@ -268,9 +271,9 @@ static __always_inline u32 find_btrfs_pages(struct bio *bio, struct wire_request
 }
 
 /*
- * btrfs keeps the inode with its bio; its pages only agree with it for buffered, plain data. Older
- * kernels do not keep it (before 6.3), or do not tell where (btrfs is a module, and before 5.11 BTF is
- * that of the kernel alone).
+ * btrfs stores the inode with its bio; the bio's pages match it only for buffered, plain data.
+ * Older kernels do not store it (before 6.3), or have no BTF for it (btrfs is a module, and before
+ * 5.11 only vmlinux has BTF).
  */
 static __always_inline u32 find_btrfs(struct bio *bio, struct wire_request *r)
 {
@@ -298,7 +301,10 @@ static __always_inline u32 find_btrfs(struct bio *bio, struct wire_request *r)
 	return FOUND_BTRFS;
 }
 
-/* Who ends a buffer whose bio has the common end; from 7.x on the bio itself has the buffer's. */
+/*
+ * The completion function of a buffer head with the common bi_end_io; from 7.x on the bio itself
+ * has the buffer's.
+ */
 static __always_inline u32 buffer_end_io(struct buffer_head *head)
 {
 	if (!bpf_core_field_exists(head->b_end_io))
@@ -308,16 +314,16 @@ static __always_inline u32 buffer_end_io(struct buffer_head *head)
 	return END_IO_BUFFER_HEAD;
 }
 
-/* Set by find_file's caller for bios that end in a direct I/O. */
+/* Set by find_file() for bios that complete a direct I/O. */
 struct direct {
 	struct kiocb *iocb;
-	struct task_struct *waiter; /* who waits for it on the spot */
+	struct task_struct *waiter; /* the task that waits for it synchronously */
 };
 
 /*
- * Whether a direct I/O counts a bio after it was queued (Debian's 7.2) and not before. Where it does, the
- * first bio of each finds nothing counted, before any other has to know. Bios of zeroes, which fill up
- * a block, are never counted: they are shorter than one.
+ * Whether iomap adds a bio to dio->size after it was queued (Debian's 7.2), not before. In that
+ * case the first bio of each direct I/O finds a size of 0, before any other bio needs to know. Bios
+ * that zero the rest of a block are never added: they are shorter than a block.
  */
 static volatile u32 dio_counts_late;
 
@@ -344,8 +350,8 @@ static __always_inline u32 find_iomap_dio(u64 private, struct wire_request *r,
 }
 
 /*
- * Who sleeps for a completion, as in submit_bio_wait; null where nobody does yet. From 7.x on direct
- * reads and writes of a device wait in the same way.
+ * The task that sleeps on a completion, as in submit_bio_wait(); NULL if none does yet. From 7.x
+ * on, direct reads and writes of a block device wait in the same way.
  */
 static __always_inline struct task_struct *waiter_of(struct completion *completion)
 {
@@ -358,7 +364,7 @@ static __always_inline struct task_struct *waiter_of(struct completion *completi
 	return READ((struct swait_queue *)first, task);
 }
 
-/* The bio that the end of this one and of others is chained to. */
+/* The bio at the end of a bio_chain(). */
 __noinline u64 end_of_chain(u64 address)
 {
 	struct bio *bio = (struct bio *)address;
@@ -372,7 +378,7 @@ __noinline u64 end_of_chain(u64 address)
 	return number_of(bio);
 }
 
-/* Finds the file of `bio`; the answer is the part's `found`. */
+/* Finds the file of `bio`; returns the part's `found`. */
 static __always_inline u32 find_file(struct bio *bio, struct wire_request *r, struct direct *direct)
 {
 	u64 ending = number_of(bio->bi_end_io), private = number_of(bio->bi_private);
@@ -384,7 +390,7 @@ static __always_inline u32 find_file(struct bio *bio, struct wire_request *r, st
 		private = number_of(READ(at, bi_private));
 		end_io = end_io_of(number_of(READ(at, bi_end_io)));
 	}
-	/* jbd2 marks its journal as metadata too, so its owner is asked first. */
+	/* jbd2 marks its journal as metadata, too, so the owner is checked first. */
 	if (end_io == END_IO_BUFFER_HEAD)
 		end_io = buffer_end_io((struct buffer_head *)private);
 	if (end_io == END_IO_JBD2 || end_io == END_IO_XFS_LOG)

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: (MIT OR Apache-2.0) */
 /*
- * A bio that its driver hands on to another disk as it is (md's linear, raid0 until 5.13, bcache beside
- * its cache): it is queued once, for the disk above, and issued to the one below. What was noted for the
- * disk above then gets a key of its own, until that request ends; under the bio's own the request below goes on.
+ * Bios that a driver passes on to another disk unchanged (md's linear, raid0 until 5.13, bcache
+ * bypassing its cache): such a bio is queued once, for the upper disk, and issued to the lower one.
+ * The state of the upper request then gets a key of its own until that request ends; the bio's own
+ * key continues as the lower request.
  *
- * Several ways to one device (NVMe) are no disks of their own: there the disk above is all there is.
+ * The paths of a multipath NVMe device are not disks of their own: there only the upper disk
+ * exists.
  */
 #ifndef IOWHY_HANDED_ON_BIOS_H
 #define IOWHY_HANDED_ON_BIOS_H
@@ -12,10 +14,10 @@
 #include "in_flight.bpf.h"
 #include "watched_devices.bpf.h"
 
-/* No address of a bio has it. */
+/* No address of a bio has this bit set. */
 #define ABOVE 1
 
-/* How many requests have such a key; a hint that is never too low for long. */
+/* Number of requests with such a key; a hint that is only briefly too low. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -45,13 +47,13 @@ static __always_inline void add_to_handed_on(s64 change)
 		__sync_fetch_and_add(held, change);
 }
 
-/* Whether the request, about to be issued to `disk`, was queued for another one. */
+/* Whether the request, about to be issued to `disk`, was queued for another disk. */
 static __always_inline bool is_handed_on(struct wire_request *r, struct gendisk *disk, u32 device)
 {
 	return device && r->device != device && !r->issue_ns && !is_hidden(disk);
 }
 
-/* Tells the request of the disk above from that of `device`, both of the bio `key`. */
+/* Separates the request of the upper disk from that of `device`, both of the bio `key`. */
 __noinline int hand_on(u64 key, u32 device, u64 id)
 {
 	struct wire_request *r = find_request(key), *above;
@@ -63,7 +65,7 @@ __noinline int hand_on(u64 key, u32 device, u64 id)
 		*above = *r;
 		above->get_ns = above->insert_ns = 0;
 		if (above->flags & REQUEST_EXTENTS) {
-			/* To look at them once more takes more stack than there is. */
+			/* Reading the pages again needs more stack than there is. */
 			above->flags &= ~REQUEST_EXTENTS;
 			above->part.found = FOUND_BELOW;
 		}
@@ -77,7 +79,7 @@ __noinline int hand_on(u64 key, u32 device, u64 id)
 	r->parent = r->id;
 	r->id = id;
 	r->stack = r->weight = 0;
-	/* When it was handed on is not known: a moment before. */
+	/* The time of the remap is not known: shortly before G. */
 	if (r->get_ns)
 		r->queue_ns = r->get_ns;
 	return 0;

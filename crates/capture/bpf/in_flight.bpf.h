@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: (MIT OR Apache-2.0) */
 /*
- * What is in flight, by the address of a bio or request. Places in an array that are claimed by
- * their key: a hash map would cost four times as much, and its entries would have to be copied in.
+ * Bios and requests in flight, by address. Slots of an array are claimed by their key: a hash map
+ * would cost four times as much, and its entries would have to be copied.
  *
- * A key has two places; where both are taken it goes to a hash map, which is looked at only while
- * there is anything in it. The first place is the common case and all that is inlined.
+ * A key has two slots; if both are taken it goes to a hash map, which is searched only while it is
+ * not empty. The first slot is the common case and the only one that is inlined.
  */
 #ifndef IOWHY_IN_FLIGHT_H
 #define IOWHY_IN_FLIGHT_H
@@ -12,9 +12,9 @@
 #include "emit.bpf.h"
 
 /*
- * Kernels without atomic instructions but for adding (before 91c960b00566, 5.12) have no places to
- * claim: there the hash map holds everything. They refuse a program for an instruction that it would
- * never reach, so this is decided when it is compiled.
+ * Kernels whose only atomic instruction is add (before 91c960b00566, 5.12) cannot claim slots:
+ * there the hash map holds everything. They reject a program for an instruction even if it is never
+ * reached, so this is a compile-time choice.
  */
 #ifdef IOWHY_NO_ATOMICS
 #define PAIRS_BITS	 1
@@ -38,7 +38,7 @@ struct {
 	__type(value, struct wire_request);
 } overflow SEC(".maps");
 
-/* How many requests the hash map holds; a hint that is never too low for long. */
+/* Number of requests in the hash map; a hint that is only briefly too low. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -117,7 +117,7 @@ static __always_inline void remove_request(u64 key)
 	bpf_map_delete_elem(&overflow, &key);
 }
 #else
-/* The request under `key`, or null. A free place has the key 0, which is nobody's. */
+/* Returns the request of `key`, or NULL. A free slot has the key 0, which is never used. */
 static __always_inline struct wire_request *find_request(u64 key)
 {
 	struct wire_pair *pair = pair_of(key);
@@ -135,7 +135,7 @@ static __always_inline struct wire_request *find_request(u64 key)
 
 static __noinline struct wire_request *add_elsewhere(struct wire_pair *pair, u64 key)
 {
-	/* An address that is used again: its last user's end was not seen. */
+	/* A reused address: the completion of its last user was not seen. */
 	if (pair->keys[0] == key) {
 		count(COUNT_END_MISSED);
 		return &pair->requests[0];
@@ -157,7 +157,7 @@ static __noinline struct wire_request *add_elsewhere(struct wire_pair *pair, u64
 	return add_overflowed(key);
 }
 
-/* A place for the request under `key`, its content left as it was; null where there is no room. */
+/* Returns a slot for the request of `key`, not initialized; NULL if there is none. */
 static __always_inline struct wire_request *add_request(u64 key)
 {
 	struct wire_pair *pair = pair_of(key);
@@ -169,7 +169,7 @@ static __always_inline struct wire_request *add_request(u64 key)
 	return add_elsewhere(pair, key);
 }
 
-/* Frees the place of `key`; what was read of it before must not be used any more. */
+/* Frees the slot of `key`; pointers into it must not be used any more. */
 static __always_inline void remove_request(u64 key)
 {
 	struct wire_pair *pair = pair_of(key);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (MIT OR Apache-2.0) */
 /*
  * The kernel's types, reduced to the fields that iowhy reads. Offsets are those of the running
- * kernel: every access is relocated by libbpf (CO-RE). A field that only some kernels have says
- * so and is read through compat.bpf.h alone.
+ * kernel: every access is relocated by libbpf (CO-RE). A field that exists only on some kernels has
+ * a comment, and is read only through compat.bpf.h.
  */
 #ifndef IOWHY_KERNEL_H
 #define IOWHY_KERNEL_H
@@ -154,7 +154,7 @@ struct xa_node {
 	unsigned long marks[3];
 };
 
-/* The same where the description of types has both dimensions (Debian's 7.2). */
+/* The same where BTF has both dimensions (Debian's 7.2). */
 struct xa_node___rows {
 	unsigned long marks[3][1];
 };
@@ -313,7 +313,7 @@ struct device {
 
 struct request_queue {
 	struct gendisk *disk; /* 5.15 and later */
-	struct kobject kobj;  /* of its own until 6.2 */
+	struct kobject kobj;  /* the queue's own until 6.2 */
 	struct blk_mq_tag_set *tag_set;
 };
 
@@ -345,14 +345,14 @@ struct mm_struct {
 };
 
 struct pt_regs {
-	unsigned long orig_ax; /* x86, like those down to bp */
+	unsigned long orig_ax; /* x86, down to bp */
 	unsigned long di;
 	unsigned long si;
 	unsigned long dx;
 	unsigned long r10;
 	unsigned long ip;
 	unsigned long bp;
-	s32 syscallno; /* arm64, like those down to pc */
+	s32 syscallno; /* arm64, down to pc */
 	u64 regs[31];
 	u64 pc;
 	unsigned long sp; /* both */
@@ -365,7 +365,7 @@ struct thread_info {
 };
 
 struct sched_info {
-	unsigned long long run_delay; /* kernels that count neither schedstats nor delays lack it */
+	unsigned long long run_delay; /* only with schedstats or delay accounting */
 };
 
 struct task_struct {
@@ -438,7 +438,7 @@ struct bpf_iter__task_file {
 
 #pragma clang attribute pop
 
-/* Only those that some kernel lacks. */
+/* Only values that some kernels lack. */
 enum bpf_func_id {
 	BPF_FUNC_get_current_task_btf = 158,
 	BPF_FUNC_task_pt_regs = 175,
@@ -448,7 +448,7 @@ enum cgroup_subsys_id {
 	io_cgrp_id = 4,
 };
 
-/* An enum since 6.12; before, plain macros that the kernel's BTF does not hold. */
+/* An enum since 6.12; before, macros, which are not in the kernel's BTF. */
 enum rqf_flags {
 	__RQF_FLUSH_SEQ = 1,
 };

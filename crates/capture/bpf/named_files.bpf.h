@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: (MIT OR Apache-2.0) */
 /*
- * Calls that name a file instead of holding it open. Where the kernel found nothing, or keeps
- * nothing, there is only the text that the program gave: it is charged to its directory as the
- * program named it, and removals and renames are sent one by one besides, as far as they are few.
+ * System calls that name a file instead of using a descriptor. If the kernel did not find the file,
+ * or does not keep it, there is only the text that the program passed: it is charged to the
+ * directory as the program named it. Removals and renames are also sent one by one, up to a rate
+ * limit.
  */
 #ifndef IOWHY_NAMED_FILES_H
 #define IOWHY_NAMED_FILES_H
@@ -10,18 +11,18 @@
 #include "file_activity.bpf.h"
 
 #define AT_FDCWD   (-100)
-#define LOOKED_AT  256 /* bytes of a path in which its directory is looked for */
-#define PLACE_BITS 9   /* of a place: how many bytes of the path the directory has */
+#define LOOKED_AT  256 /* bytes of a path that are searched for its directory */
+#define PLACE_BITS 9   /* of a directory id: the length of the directory in the path */
 #define SECOND_NS  1000000000ULL
 
 SEEN_MAP(seen_places);
 
-/* A path as a call gives it. */
+/* A path as passed to a system call. */
 struct naming {
 	u64 text;
-	int directory; /* a descriptor, or AT_FDCWD */
+	int directory; /* dirfd, or AT_FDCWD */
 	u32 kind;      /* enum wire_use_kind */
-	u32 second;    /* of two paths the second */
+	u32 second;    /* second of two paths */
 };
 
 /* Single calls sent in the current second. */
@@ -37,7 +38,7 @@ struct {
 	__type(value, struct call_budget);
 } call_budgets SEC(".maps");
 
-/* The hash of a path's directory, and in the low bits its length; 0: it has none. */
+/* The hash of a path's directory, with its length in the low bits; 0 if it has none. */
 __noinline u64 directory_of(u32 level)
 {
 	union room *room = room_of(level);
@@ -55,13 +56,13 @@ __noinline u64 directory_of(u32 level)
 		if (letter == '/')
 			directory = hash << PLACE_BITS | (i + 1);
 	}
-	/* It may go deeper than that: then the call is charged to a directory above its own. */
+	/* The directory may be deeper: then the call is charged to one of its parents. */
 	if (i == LOOKED_AT)
 		count(COUNT_PATH_CUT);
 	return directory;
 }
 
-/* Where a path begins: the root for an absolute one, else the given or the working directory. */
+/* Start of a path lookup: the root for an absolute path, else dirfd or the working directory. */
 static __always_inline struct dentry *base_of(struct task_struct *task, int directory, char first)
 {
 	struct fs_struct *fs = READ(task, fs);
@@ -94,7 +95,7 @@ static __always_inline bool may_send_call(u64 now)
 	return true;
 }
 
-/* Tells user space which directory a place is, once. The path stands in the room. */
+/* Sends the directory of an id, once. The path is in the scratch buffer. */
 __noinline int see_place(u64 place, u32 bytes)
 {
 	union room *room = room_of(ROOM_CALL);
@@ -120,7 +121,7 @@ __noinline int see_place(u64 place, u32 bytes)
 	return 0;
 }
 
-/* The slot of the directory that the path in the room names. */
+/* The slot of the directory of the path in the scratch buffer. */
 static __always_inline struct wire_use *slot_of_path(struct wire_slots *own, struct wire_call *call,
 						     struct dentry *base, struct task_struct *task)
 {
@@ -148,7 +149,7 @@ static __always_inline bool is_sent(u32 kind, s64 result)
 	return (kind == USE_UNLINK || kind == USE_RENAME) && result >= 0;
 }
 
-/* Puts the path of a call together in the room; null where it cannot be read. */
+/* Reads the path of a call into the scratch buffer; returns NULL if it cannot be read. */
 static __always_inline struct wire_call *read_call(struct naming *naming, struct task_struct *task,
 						   struct dentry **base)
 {
@@ -161,12 +162,12 @@ static __always_inline struct wire_call *read_call(struct naming *naming, struct
 	call = &room->call;
 	bytes = bpf_probe_read_user_str(call->text, WIRE_PATH_LEN, (void *)naming->text);
 	if (bytes < 0) {
-		/* Its page is not in memory, and must not be waited for here. */
+		/* Its page is not in memory, and a program cannot fault it in. */
 		if (naming->text)
 			count(COUNT_PATH_UNREAD);
 		return NULL;
 	}
-	/* Of an empty text kernels to 6.12 do not count the end. */
+	/* For an empty string, kernels up to 6.12 return 0 without counting the NUL. */
 	call->bytes = bytes ? bytes - 1 : 0;
 	call->tgid = READ(task, tgid);
 	call->tid = READ(task, pid);
@@ -195,8 +196,8 @@ static __always_inline bool send_call(struct wire_call *call, struct dentry *bas
 }
 
 /*
- * Sends an open by io_uring that worked. When it completes, the path that the program gave is gone: the
- * file stands for it.
+ * Sends a successful open by io_uring. When it completes, the path that the program passed is gone:
+ * the file is sent instead.
  */
 static __noinline void send_uring_open(struct task_struct *task, struct file *file,
 				       struct outcome *outcome)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (MIT OR Apache-2.0) */
 /*
- * Who made pages dirty: kept for each inode by the writeback probe, handed over with the request
- * that writes them, and reduced by what was written.
+ * Dirtiers of pages: recorded per inode by the writeback probe, sent with the request that writes
+ * the pages, and reduced by what was written.
  */
 #ifndef IOWHY_OWNERS_H
 #define IOWHY_OWNERS_H
@@ -9,24 +9,30 @@
 #include "emit.bpf.h"
 #include "file_of_bio.bpf.h"
 
-/* A dirtier and its bytes, in one word so that two CPUs cannot claim a place between them. */
+/* A dirtier and its bytes, in one word so that two CPUs cannot claim a slot at the same time. */
 #define DIRTIER_MASK ((1ULL << WIRE_OWNER_BITS) - 1)
 
 struct dirtiers {
 	u64 top[WIRE_MAX_OWNERS];
 	u64 other_bytes;
-	/* Of all further ones: the first, its process's name in short, and whether others have another. */
+	/*
+	 * Of all others: the first one, a hash of its process's name, and whether others have
+	 * another name.
+	 */
 	u32 other_tgid;
 	u32 other_name;
 	u64 others_differ;
-	/* Where in the file they dirtied pages since the account was begun, and how many bytes. */
+	/* The file range they dirtied since the account was opened, and the number of bytes. */
 	u64 first;
 	u64 end;
 	u64 dirtied;
-	u64 mixed; /* other pages of the file were dirty, or being written, before */
+	u64 mixed; /* other pages of the file were dirty or under writeback before */
 };
 
-/* A file that is made where another was deleted has its number and place, but not its dirtiers. */
+/*
+ * A file that is created where another was deleted reuses its number and address, but not its
+ * dirtiers.
+ */
 struct inode_key {
 	u64 address;
 	u64 check;
@@ -44,7 +50,7 @@ static __always_inline u64 dirtier(u32 tgid, u64 bytes)
 	return (u64)tgid << WIRE_OWNER_BITS | (bytes & DIRTIER_MASK);
 }
 
-/* Takes `written` bytes off each dirtier's account, in proportion. */
+/* Subtracts `written` bytes from the dirtiers' accounts, in proportion. */
 static __always_inline void settle(struct dirtiers *dirtiers, u64 total, u64 written)
 {
 	int i;
@@ -64,8 +70,8 @@ static __always_inline void settle(struct dirtiers *dirtiers, u64 total, u64 wri
 }
 
 /*
- * Whether the bytes were dirtied in the page cache, perhaps by somebody else. What serves a request above
- * is not: that one is, and would find the account settled.
+ * Whether the bytes were dirtied in the page cache, perhaps by another task. False for a request
+ * that serves an upper request: the upper one is writeback, and settles the account.
  */
 static __always_inline bool is_writeback(struct wire_request *r, struct wire_part *part)
 {
@@ -76,9 +82,9 @@ static __always_inline bool is_writeback(struct wire_request *r, struct wire_par
 }
 
 /*
- * How many bytes of `part` were dirtied since the account was begun. Where others had been dirty
- * before, only the place tells: what lies elsewhere is not theirs, and of a place in which they did
- * not dirty every page only a share is.
+ * The bytes of `part` that were dirtied since the account was opened. If other pages had been dirty
+ * before, only the range decides: bytes outside of it are not counted, and of a range in which not
+ * every page was dirtied only a share is.
  */
 static __always_inline u64 dirtied_of(struct dirtiers *dirtiers, struct wire_part *part)
 {
@@ -97,11 +103,11 @@ static __always_inline u64 dirtied_of(struct dirtiers *dirtiers, struct wire_par
 		return 0;
 	if (dirtiers->dirtied >= place)
 		return to - from;
-	/* In parts of 1,024: the product of both would not fit. */
+	/* In units of 1/1024: the product of both would overflow. */
 	return (to - from) * (dirtiers->dirtied / (place / 1024 + 1)) / 1024;
 }
 
-/* Sends who dirtied the inode of `part`, and settles what is written of it. */
+/* Sends the dirtiers of the inode of `part`, and settles what is written of it. */
 static __noinline void emit_owners(struct wire_request *r, struct wire_part *part)
 {
 	union room *room = room_of(ROOM_OWNERS);
@@ -118,7 +124,7 @@ static __noinline void emit_owners(struct wire_request *r, struct wire_part *par
 	dirtiers = bpf_map_lookup_elem(&dirty_inodes, &key);
 	if (!dirtiers)
 		return;
-	/* Not on the stack, which has 512 bytes for all calls together. */
+	/* Not on the stack, which has 512 bytes for the whole call chain. */
 	owners = &room->owners;
 	owners->kind = WIRE_OWNERS;
 	owners->request = r->id;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (MIT OR Apache-2.0) */
 /*
- * From a request to its bios: what is in flight, how a request takes over what is known of its
- * bios, and how it leaves with the files and owners of all of them.
+ * From a request to its bios: the requests in flight, how a request takes over the state of its
+ * bios, and how it is sent with the files and owners of all of them.
  */
 #ifndef IOWHY_REQUEST_BIOS_H
 #define IOWHY_REQUEST_BIOS_H
@@ -13,10 +13,10 @@
 #include "watched_devices.bpf.h"
 #include "file_of_bio.bpf.h"
 
-#define MAX_BIOS    256 /* of one request that are looked at */
-#define MAX_VECTORS 256 /* of one bio that are looked at */
-#define MAX_FOLIOS  64	/* of one vector that are looked at */
-/* Of one request that are forgotten beyond these: together 1280 KiB, the kernel's limit, by 1 KiB. */
+#define MAX_BIOS    256 /* bios of a request that are read */
+#define MAX_VECTORS 256 /* vectors of a bio that are read */
+#define MAX_FOLIOS  64	/* folios of a vector that are read */
+/* Further bios of a request that are only freed: 1280 in total, the kernel's 1280 KiB by 1 KiB. */
 #define MAX_FURTHER 1024
 
 struct {
@@ -26,7 +26,7 @@ struct {
 	__type(value, u64);
 } ids SEC(".maps");
 
-/* The last flush that a device was really sent: requests that only ask for one share it. */
+/* The last flush that was issued to a device: requests that only need a flush share it. */
 struct flush {
 	u64 issue_ns;
 };
@@ -38,7 +38,7 @@ struct {
 	__type(value, struct flush);
 } flushes SEC(".maps");
 
-/* Identifies requests across CPUs: the low bits are the CPU's. */
+/* Returns an id that is unique across CPUs: the low bits are the CPU's. */
 static __always_inline u64 next_id(u32 cpu)
 {
 	u32 zero = 0;
@@ -68,7 +68,7 @@ static __always_inline struct wire_request *request_under_way(struct request *rq
 	return find_request(key_of(rq));
 }
 
-/* A request that is first seen after its queueing. */
+/* Adds a request that is first seen after its queueing. */
 static __always_inline struct wire_request *begin_late(struct request *rq, u32 device, u64 now)
 {
 	struct wire_request *r = add_request(key_of(rq));
@@ -95,7 +95,7 @@ static __always_inline struct wire_request *begin_late(struct request *rq, u32 d
 		return r;
 	}
 	r->flags = is_passthrough(r->operation) ? 0 : REQUEST_BEGUN_BEFORE;
-	/* The kernel's own stamp, where it keeps one, is nearer to the beginning. */
+	/* The kernel's own time stamp, if there is one, is closer to the beginning. */
 	if (begun && begun < now)
 		r->queue_ns = begun;
 	if (has_pages(r->operation))
@@ -104,9 +104,9 @@ static __always_inline struct wire_request *begin_late(struct request *rq, u32 d
 }
 
 /*
- * The next bio of a request. This and the other functions here that loop or that loops call are
- * global ones: the verifier looks at each once, not once for each turn of each loop on each way to
- * it. For its sake, too, the bodies of loops are short.
+ * The next bio of a request. This and the other functions here that loop, or that loops call, are
+ * global functions: the verifier checks each once, not once per iteration of each loop on each path
+ * to it. For the same reason the bodies of loops are short.
  */
 __noinline u64 next_bio(u64 key)
 {
@@ -114,8 +114,8 @@ __noinline u64 next_bio(u64 key)
 }
 
 /*
- * Takes over into the request of `head` what is known of a bio that was merged into it; returns the
- * next bio.
+ * Merges the state of a bio into the request of `head`, which it was merged into; returns the next
+ * bio.
  */
 __noinline u64 adopt_bio(u64 head, u64 key)
 {
@@ -138,8 +138,9 @@ __noinline u64 adopt_bio(u64 head, u64 key)
 	return next_bio(key);
 }
 
-/* Takes over what is known of the bios that were merged into the request of `head`; returns how
- * many it has. */
+/*
+ * Merges the state of the bios that were merged into the request of `head`; returns their number.
+ */
 __noinline int adopt_bios(u64 head)
 {
 	u64 key = next_bio(head);
@@ -152,7 +153,7 @@ __noinline int adopt_bios(u64 head)
 	return bios;
 }
 
-/* At issue a request is what it will be: its extent and its bios. */
+/* At issue a request is final: its sectors and its bios. */
 static __always_inline void adopt_request(struct wire_request *r, struct request *rq)
 {
 	struct bio *head = POINTER(rq, bio);
@@ -176,7 +177,7 @@ static __always_inline void adopt_request(struct wire_request *r, struct request
 		r->part.bytes = r->bytes;
 }
 
-/* Whether the request's first part is all of it, and its owner is its submitter. */
+/* Whether the first part is the whole request, and its owner is its submitter. */
 static __always_inline bool is_plain(struct wire_request *r)
 {
 	return r->bios == 1 && !(r->flags & REQUEST_EXTENTS) && !is_writeback(r, &r->part);
@@ -187,7 +188,7 @@ struct parts {
 	struct wire_part more[WIRE_MAX_PARTS];
 };
 
-/* Adds a run of a file, joined to the last one where it continues it. */
+/* Adds a contiguous range of a file, merged with the last part if it continues it. */
 static __always_inline void add_part(struct parts *parts, struct wire_part *part)
 {
 	struct wire_request *r = &parts->request;
@@ -215,7 +216,7 @@ static __always_inline void add_part(struct parts *parts, struct wire_part *part
 	r->parts = count_now + 1;
 }
 
-/* Adds up to `bytes` of the folio that `page` is in, from `offset` in the page on; returns how many. */
+/* Adds up to `bytes` of the folio of `page`, from `offset` in the page; returns how many. */
 __noinline int add_folio(u64 page, u32 offset, u32 bytes)
 {
 	union room *room = room_of(ROOM_COMPLETE);
@@ -234,9 +235,8 @@ __noinline int add_folio(u64 page, u32 offset, u32 bytes)
 }
 
 /*
- * Adds up to `bytes` of one vector of a bio from `skip` on; returns how many those are. Neighbours in
- * memory share a vector although they need not be neighbours in the file, so each folio is looked
- * at.
+ * Adds up to `bytes` of one vector of a bio, from `skip` on; returns how many. Pages that are
+ * adjacent in memory share a vector, but need not be adjacent in the file, so each folio is read.
  */
 __noinline int add_vector(u64 address, u32 skip, u32 bytes)
 {
@@ -262,7 +262,7 @@ __noinline int add_vector(u64 address, u32 skip, u32 bytes)
 	return length;
 }
 
-/* Adds a bio whose pages are not one run of its file. */
+/* Adds a bio whose pages are not contiguous in its file. */
 __noinline int add_pages(u64 bio_address)
 {
 	struct bio *bio = (struct bio *)bio_address;
@@ -283,7 +283,7 @@ __noinline int add_pages(u64 bio_address)
 	return 0;
 }
 
-/* Adds a bio that was merged into the request, and forgets it; returns the next bio. */
+/* Adds a bio that was merged into the request, and frees its slot; returns the next bio. */
 __noinline u64 add_bio(u64 key)
 {
 	struct wire_request *one = find_request(key);
@@ -302,14 +302,14 @@ __noinline u64 add_bio(u64 key)
 	return next_bio(key);
 }
 
-/* Forgets a bio that ended within a request; returns the next. */
+/* Frees the slot of a bio that completed as part of a request; returns the next. */
 __noinline u64 forget_bio(u64 key)
 {
 	remove_request(key);
 	return next_bio(key);
 }
 
-/* Sends who dirtied the bytes of one part: 0 is the request's first. */
+/* Sends the dirtiers of one part: 0 is the request's first. */
 __noinline int emit_part_owners(u32 place)
 {
 	union room *room = room_of(ROOM_COMPLETE);
@@ -325,7 +325,9 @@ __noinline int emit_part_owners(u32 place)
 	return 0;
 }
 
-/* Sends the request whose first bio is `key` with every file and owner, and forgets its bios. */
+/*
+ * Sends the request whose first bio is `key` with every file and owner, and frees its bios' slots.
+ */
 __noinline int emit_with_parts(u64 key)
 {
 	struct wire_request *r = find_request(key);
@@ -341,7 +343,7 @@ __noinline int emit_with_parts(u64 key)
 	parts->request.part.bytes = 0;
 	for (i = 0; key && i < MAX_BIOS; i++)
 		key = add_bio(key);
-	/* Else they would seem to be in flight for ever. */
+	/* Otherwise they would seem to be in flight forever. */
 	for (i = 0; key && i < MAX_FURTHER; i++)
 		key = forget_bio(key);
 	for (i = 0; i <= WIRE_MAX_PARTS && i <= parts->request.parts; i++)
@@ -353,7 +355,7 @@ __noinline int emit_with_parts(u64 key)
 	return 0;
 }
 
-/* What this CPU completed last; `request` is 0 for one that is not followed. */
+/* Stores this CPU's last completion; `request` is 0 if the request is not tracked. */
 static __always_inline void note_ended(u64 request, u64 time_ns)
 {
 	u32 zero = 0;
@@ -365,7 +367,7 @@ static __always_inline void note_ended(u64 request, u64 time_ns)
 	}
 }
 
-/* Sends what has ended, and forgets it. */
+/* Sends a completed request, and frees its slot. */
 static __always_inline void finish(struct wire_request *r, u64 key)
 {
 	note_ended(r->id, r->complete_ns);
@@ -377,7 +379,7 @@ static __always_inline void finish(struct wire_request *r, u64 key)
 	}
 }
 
-/* What is known under `old` is from now on under `key`; a bio that was merged keeps its own file. */
+/* Moves the state of `old` to `key`; a bio that was merged keeps its own file. */
 __noinline int move_request(u64 old, u64 key)
 {
 	struct wire_request *r = find_request(old), *moved = find_request(key);
@@ -400,10 +402,10 @@ __noinline int move_request(u64 old, u64 key)
 	return 0;
 }
 
-/* More than any request holds: a bio has not ended with it. */
+/* More than the bytes of any request: the bio has not completed. */
 #define NOT_ENDED (~0ULL)
 
-/* How many of the `done` bytes that begin with a bio lie behind it. */
+/* Of the `done` bytes that begin with a bio, returns how many are after it. */
 __noinline u64 behind_bio(u64 key, u32 done)
 {
 	u32 size = READ((struct bio *)key, bi_iter.bi_size);
@@ -411,7 +413,7 @@ __noinline u64 behind_bio(u64 key, u32 done)
 	return done < size ? NOT_ENDED : done - size;
 }
 
-/* Sends what was noted for a disk above, if there was anything. */
+/* Sends the upper disk's request, if there is one. */
 __noinline int end_one_above(u64 key, s32 status, u64 now)
 {
 	struct wire_request *r = find_request(key | ABOVE);
@@ -428,7 +430,7 @@ __noinline int end_one_above(u64 key, s32 status, u64 now)
 	return 0;
 }
 
-/* Sends what was noted for the disks above of a request's bios, of which `done` bytes have ended. */
+/* Sends the upper disks' requests of a request's bios, of which `done` bytes have completed. */
 __noinline int end_above(u64 key, u32 done, s32 status, u64 now)
 {
 	u32 i;
@@ -445,7 +447,7 @@ __noinline int end_above(u64 key, u32 done, s32 status, u64 now)
 	return 0;
 }
 
-/* A request goes on after `done` bytes: what is known moves to the bio that is then its head. */
+/* A request continues after `done` bytes: its state moves to the bio that is its head then. */
 __noinline int go_on(u64 old, u32 done)
 {
 	u64 key = old;
@@ -472,7 +474,10 @@ static __always_inline void complete_request(struct wire_request *r, struct requ
 
 	if (status)
 		r->status = status;
-	/* A part of it, or none: scsi tells an error once for what was done and once for the rest. */
+	/*
+	 * A part of it, or none: scsi reports an error once for what was done, and once for the
+	 * rest.
+	 */
 	if (head && done < rq->__data_len) {
 		if (done) {
 			count(COUNT_ENDED_IN_PARTS);
@@ -485,7 +490,7 @@ static __always_inline void complete_request(struct wire_request *r, struct requ
 	if (done && is_flush_sequence(rq))
 		return;
 	if (!r->issue_ns && (r->operation & 0xff) <= 2 && !r->bytes) {
-		/* An empty flush is never issued itself: the device was sent one for all. */
+		/* An empty flush is not issued itself: the device was sent one for all. */
 		struct flush *flush = bpf_map_lookup_elem(&flushes, &r->device);
 
 		if (flush && flush->issue_ns >= r->get_ns)

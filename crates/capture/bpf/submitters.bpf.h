@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (MIT OR Apache-2.0) */
 /*
- * Who asked: threads and cgroups, sent when first seen, and the stacks of those that submit.
+ * Submitters: threads and cgroups, sent when first seen, and the stacks of submissions.
  */
 #ifndef IOWHY_SUBMITTERS_H
 #define IOWHY_SUBMITTERS_H
@@ -42,14 +42,14 @@ __noinline int send_cgroup(u64 node, u64 id, u32 level)
 	return 0;
 }
 
-/* Sends which cgroup `node` is, once. */
+/* Sends the cgroup of `node`, once. */
 static __always_inline void see_cgroup(u64 node, u64 id, u32 level)
 {
 	if (!is_seen(seen_slot(&seen_cgroups, id), id, node))
 		send_cgroup(node, id, level);
 }
 
-/* The task's cgroup: v2's where there is one hierarchy, else v1's blkio. */
+/* The task's cgroup: v2's on the unified hierarchy, else v1's blkio. */
 static __always_inline u64 task_cgroup(struct task_struct *task, u32 level)
 {
 	struct css_set *set = READ(task, cgroups);
@@ -74,12 +74,12 @@ static __always_inline u64 task_cgroup(struct task_struct *task, u32 level)
 }
 
 /*
- * What differs when a thread's number is used again, and when it takes another name, by exec or
- * otherwise: it is told anew then.
+ * Changes when a tid is reused, and when the thread takes another name, by exec or otherwise: it is
+ * sent again then.
  */
 static __always_inline u64 check_of_task(struct task_struct *task, u64 started)
 {
-	/* Two words are read faster as a pair of pointers than copied as text. */
+	/* Reading two words as a pair of pointers is faster than copying text. */
 	struct list_head *name =
 		(struct list_head *)(number_of(task) +
 				     bpf_core_field_offset(struct task_struct, comm));
@@ -87,7 +87,7 @@ static __always_inline u64 check_of_task(struct task_struct *task, u64 started)
 	return started ^ number_of(READ(name, next)) ^ (number_of(READ(name, prev)) << 1);
 }
 
-/* Sends who `task` is, once. */
+/* Sends the identity of `task`, once. */
 __noinline int see_task(u64 task_address, u32 level)
 {
 	struct task_struct *task = (struct task_struct *)task_address;
@@ -100,7 +100,7 @@ __noinline int see_task(u64 task_address, u32 level)
 	union room *room;
 	u64 cgroup;
 
-	/* Little is kept on the stack: before 6.13 five functions on top of each other have 512 bytes. */
+	/* Little is kept on the stack: before 6.13 a call chain of five functions has 512 bytes. */
 	if (is_seen(slot, key, check))
 		return 0;
 	leader = READ(task, group_leader);
@@ -130,7 +130,7 @@ __noinline int see_task(u64 task_address, u32 level)
 	return 0;
 }
 
-/* The same for the current task, without a call where it was seen: this is done for each request. */
+/* The same for the current task, without a call if it was seen: this runs for each request. */
 static __always_inline void see_current(struct task_struct *task)
 {
 	u64 key = bpf_get_current_pid_tgid();
@@ -140,7 +140,7 @@ static __always_inline void see_current(struct task_struct *task)
 		see_task(number_of(task), ROOM_SUBMIT);
 }
 
-/* A throttled bio is queued by a kernel worker: the thread that waits for it asked for it. */
+/* A throttled bio is queued by a kernel worker: charge it to the thread that waits for it. */
 static __always_inline void note_waiter(struct wire_request *r, struct task_struct *waiter)
 {
 	if (!(r->flags & REQUEST_KERNEL_THREAD) || !waiter)
@@ -151,7 +151,10 @@ static __always_inline void note_waiter(struct wire_request *r, struct task_stru
 	see_task(number_of(waiter), ROOM_SUBMIT);
 }
 
-/* What a kernel thread does for io_uring, the program asked for. Its request begins with the kiocb. */
+/*
+ * I/O that a kernel thread does for io_uring is charged to the program. Its request begins with the
+ * kiocb.
+ */
 static __always_inline void note_uring(struct wire_request *r, struct kiocb *iocb)
 {
 	u64 ending = settings.end_io[END_IO_URING];
@@ -170,11 +173,12 @@ static __always_inline void note_uring(struct wire_request *r, struct kiocb *ioc
 }
 
 /*
- * Stacks are taken of every request while few come, of one in `stride` above. Where very many come
- * the budget is not used up: it would buy no better picture, and a stack costs more than a request.
+ * A stack is taken of every request at low rates, and of one in `stride` at higher rates. At very
+ * high rates the budget is not used up: more stacks would not improve the picture, and a stack
+ * costs more than a request.
  */
 struct budget {
-	u64 window_ns; /* when the current tenth of a second began */
+	u64 window_ns; /* start of the current window of a tenth of a second */
 	u32 seen;      /* requests in it */
 	u32 taken;     /* stacks in it */
 	u32 stride;
@@ -191,9 +195,9 @@ struct {
 } budgets SEC(".maps");
 
 #define WINDOW_NS 100000000ULL
-#define SPARSE	  8 /* times the budget: from there on, this many times fewer */
+#define SPARSE	  8 /* above this multiple of the budget, this many times fewer stacks */
 
-/* How many requests a stack taken now would stand for; 0: take none. */
+/* The number of requests that a stack taken now would represent; 0: take none. */
 static __always_inline u32 stack_weight(struct budget *budget, u64 now)
 {
 	u32 allowed = settings.stacks_per_second / 10;
@@ -209,7 +213,10 @@ static __always_inline u32 stack_weight(struct budget *budget, u64 now)
 		budget->since = 0;
 	}
 	budget->seen += 1;
-	/* What goes beyond the budget is represented by no stack, least of all by somebody else's. */
+	/*
+	 * Requests beyond the budget are represented by no stack, least of all by that of another
+	 * task.
+	 */
 	if (budget->taken >= 2 * allowed)
 		return 0;
 	budget->since += 1;
@@ -254,7 +261,7 @@ static __noinline u32 send_stack(void *ctx, u32 number, u64 pid_tgid, bool user)
 	return emit(stack, size, COUNT_RING_FULL_DETAIL) ? number : 0;
 }
 
-/* Takes a stack where the budget allows it and notes it in `r`; false where it does not. */
+/* Takes a stack if the budget allows it and stores its number in `r`; returns false if not. */
 static __always_inline bool take_stack(void *ctx, struct wire_request *r, u64 pid_tgid)
 {
 	u32 zero = 0;
@@ -267,7 +274,7 @@ static __always_inline bool take_stack(void *ctx, struct wire_request *r, u64 pi
 	if (!weight)
 		return false;
 	budget->number += 1;
-	/* Unique among CPUs: the low bits are the CPU's. */
+	/* Unique across CPUs: the low bits are the CPU's. */
 	r->stack = send_stack(ctx, (budget->number << 10 | (r->cpu & 0x3ff)), pid_tgid,
 			      settings.user_stacks && !(r->flags & REQUEST_KERNEL_THREAD));
 	if (r->stack)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (MIT OR Apache-2.0) */
 /*
- * Sleeps for other threads: interruptible sleeps in calls that end when another thread does something (a
- * futex, a pipe, a semaphore). Most have nothing to do with storage, so each costs a few words in an array;
- * a record is sent only where the thread that ends it waited for storage in the meantime.
+ * Interruptible sleeps in calls that end when another thread does something (a futex, a pipe, a
+ * semaphore). Nearly all of them have nothing to do with storage, so they only cost a few words in
+ * an array. A sleep is sent if the thread that ends it waited for storage meanwhile.
  */
 #ifndef IOWHY_THREAD_SLEEPS_H
 #define IOWHY_THREAD_SLEEPS_H
@@ -33,18 +33,18 @@ static __always_inline bool is_among(const volatile unsigned long long *calls, i
 
 	if (call >= WIRE_CALLS)
 		return false;
-	/* Masked: older verifiers forget the bound of a number that was kept on the stack. */
+	/* Masked: older verifiers lose the bounds of a value that was spilled to the stack. */
 	barrier_var(call);
 	return calls[(call / 64) & (WIRE_CALLS / 64 - 1)] >> (call % 64) & 1;
 }
 
-/* The kernel's stacks are 16 KiB, or 32 with its sanitizers. */
+/* Kernel stacks are 16 KiB, or 32 KiB with sanitizers. */
 #define STACK_BYTES 32768
 
 /*
- * Whether an interrupt is handled: what is current then has nothing to do with it. Its handler runs
- * on a stack of its own, and so does a program's context, unless it interrupted user code: then the
- * thread is in no system call. The kernel's own depth of interrupts is no symbol of every kernel.
+ * Whether an interrupt is being handled: the current task is then unrelated. The handler and the
+ * program's context are on a stack of their own, unless user code was interrupted: then the task is
+ * not in a system call. The kernel's interrupt nesting counter is not a symbol on every kernel.
  */
 static __always_inline bool is_in_interrupt(void *ctx, struct task_struct *task)
 {
@@ -56,7 +56,10 @@ static __always_inline bool is_in_interrupt(void *ctx, struct task_struct *task)
 	       system_call_of(user_registers(task)) < 0;
 }
 
-/* Gives the place to a thread; how many sleep for storage is everybody's. */
+/*
+ * Assigns the slot to a thread; the number of storage sleepers is shared by all threads of the
+ * slot.
+ */
 static __always_inline void take_place(struct wire_place *place, u32 tid)
 {
 	place->tid = tid;
@@ -66,7 +69,7 @@ static __always_inline void take_place(struct wire_place *place, u32 tid)
 	place->is_chained = 0;
 }
 
-/* Notes that the thread ended a wait for storage, or one for such a thread. */
+/* Marks the thread as a storage waiter: it ended a wait for storage, or for such a thread. */
 static __always_inline void mark_storage_wait(struct wire_place *place, u32 tid, u64 now)
 {
 	if (place->tid != tid)
@@ -90,17 +93,20 @@ static __always_inline void begin_thread_sleep(void *ctx, u32 tid, int system_ca
 		place->system_call = system_call;
 		place->address = address;
 		place->flags = 0;
-		/* FUTEX_WAIT and its like take the limit as their fourth. */
+		/* FUTEX_WAIT and similar commands have the timeout as their fourth argument. */
 		place->is_timed = system_call == settings.futex_call && fourth_argument_of(regs);
-		/* Who was in a chain once is likely to be in one again: then where it waits is worth a stack. */
+		/*
+		 * A thread that was in a wait chain once is likely to be in one again, and worth a
+		 * stack.
+		 */
 		place->user_stack = place->is_chained ? take_user_stack(ctx, now) : -1;
 	}
 	place->asleep = 1;
 }
 
-/* One that began before the watch. */
-static __always_inline void add_earlier_thread_sleep(struct wire_place *place, u32 tid,
-						     int system_call, struct pt_regs *regs)
+/* Adds a sleep that began before the watch. */
+static __always_inline void add_earlier_thread_sleep(struct wire_place *place, u32 tid, int system_call,
+					    struct pt_regs *regs)
 {
 	if (place->tid == tid && place->asleep)
 		return;
@@ -114,9 +120,9 @@ static __always_inline void add_earlier_thread_sleep(struct wire_place *place, u
 	place->asleep = 1;
 }
 
-/* Sends the sleep of `task` that `waker` ends, which waited for storage meanwhile. */
+/* Sends the sleep of `task`, ended by `waker`, which waited for storage meanwhile. */
 static __always_inline void send_thread_sleep(struct wire_place *place, struct task_struct *task,
-					      struct task_struct *waker, u64 since, u64 now)
+				     struct task_struct *waker, u64 since, u64 now)
 {
 	struct wire_wait wait = { .kind = WIRE_WAIT,
 				  .flags = place->flags | WAIT_FOR_THREAD,
@@ -155,7 +161,7 @@ static __always_inline void end_thread_sleep(void *ctx, struct wire_place *place
 		return;
 	waker = current_task();
 	if (is_in_interrupt(ctx, waker)) {
-		/* A time limit ended a piece of it; what ends others is news from elsewhere. */
+		/* A timeout interrupted it; other interrupts are events from elsewhere. */
 		place->woken_ns = now;
 		if (place->is_timed)
 			place->since_ns = since;

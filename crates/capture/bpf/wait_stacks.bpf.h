@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: (MIT OR Apache-2.0) */
-/* Stacks of threads that go to sleep, within a budget: a stack costs more than all else of a wait. */
+/* Stacks of threads that go to sleep, rate-limited: the stack is the largest cost of a wait. */
 #ifndef IOWHY_WAIT_STACKS_H
 #define IOWHY_WAIT_STACKS_H
 
 #include "emit.bpf.h"
 
-/* The kernel keeps one stack for each hash; of two with the same hash the later goes to the other map. */
+/* The kernel keeps one stack per hash; on a collision the later stack goes to the other map. */
 #define STACK_MAP(name, most, frames)                       \
 	struct {                                            \
 		__uint(type, BPF_MAP_TYPE_STACK_TRACE);     \
@@ -18,7 +18,7 @@ STACK_MAP(wait_stacks, WIRE_WAIT_STACKS, WIRE_WAIT_FRAMES);
 STACK_MAP(wait_stacks_2, WIRE_WAIT_STACKS, WIRE_WAIT_FRAMES);
 STACK_MAP(wait_user_stacks, WIRE_USER_STACKS, WIRE_USER_FRAMES);
 
-/* What this CPU did in the current tenth of a second. */
+/* Stacks and chains of this CPU in the current tenth of a second. */
 struct allowance {
 	u64 window_ns;
 	u64 taken;
@@ -40,7 +40,7 @@ struct {
 
 #define TENTH_NS 100000000ULL
 
-/* Takes one of those that are allowed a second; false where none is left. */
+/* Takes one unit of a rate limit; returns false if none is left. */
 static __always_inline bool is_allowed(u32 what, u32 per_second, u64 now)
 {
 	struct allowance *allowance = bpf_map_lookup_elem(&allowances, &what);
@@ -73,7 +73,7 @@ static __always_inline int take_wait_stack(void *ctx, u64 now)
 	return stack;
 }
 
-/* The current task's own stack; one whose hash another has already is not kept. */
+/* The user stack of the current task; on a hash collision it is dropped. */
 static __always_inline int take_user_stack(void *ctx, u64 now)
 {
 	int stack;

@@ -1,36 +1,36 @@
 /* SPDX-License-Identifier: (MIT OR Apache-2.0) */
 /*
- * The wire: every record that a BPF program sends to user space, and every list that both sides
- * enumerate. Plain fixed-width integers and explicit padding only; build.rs generates the Rust
- * side of it. Kernel types do not belong here.
+ * The wire format: every record that the BPF programs send to user space, and every enum that both
+ * sides use. Only fixed-width integers and explicit padding; build.rs generates the Rust side from
+ * it. Kernel types do not belong here.
  */
 #ifndef IOWHY_WIRE_H
 #define IOWHY_WIRE_H
 
 #define WIRE_COMM_LEN	   16
-#define WIRE_NAMES_LEN	   4096	 /* bytes of a path's components, leaf first, each ended by a NUL */
+#define WIRE_NAMES_LEN	   4096	 /* bytes of a path's components, leaf first, NUL-terminated */
 #define WIRE_NAMES_MAX	   48	 /* components */
 #define WIRE_MAX_PARTS	   32	 /* files or extents distinguished in one request */
-#define WIRE_DIRTY_INODES  16384 /* whose dirtiers are kept */
-#define WIRE_MAX_OWNERS	   8	 /* dirtiers kept for an inode */
-#define WIRE_OWNER_BITS	   40	 /* of a word for their bytes; above them is their process */
+#define WIRE_DIRTY_INODES  16384 /* inodes whose dirtiers are kept */
+#define WIRE_MAX_OWNERS	   8	 /* dirtiers kept per inode */
+#define WIRE_OWNER_BITS	   40	 /* bits for a dirtier's bytes; its tgid is above them */
 #define WIRE_KERNEL_FRAMES 48
 #define WIRE_USER_FRAMES   64
 #define WIRE_TAGS_AT_ONCE  256
-#define WIRE_WAIT_FRAMES   32	 /* of a waiting thread's kernel stack */
-#define WIRE_WAIT_STACKS   8192	 /* in each of the two maps of stacks */
-#define WIRE_USER_STACKS   8192	 /* in the map of waiting threads' user stacks */
-#define WIRE_PLACES	   65536 /* threads that are distinguished by the low bits of their number */
-#define WIRE_CALLS	   512	 /* system calls that are distinguished */
+#define WIRE_WAIT_FRAMES   32	 /* frames of a waiting thread's kernel stack */
+#define WIRE_WAIT_STACKS   8192	 /* entries of each of the two stack maps */
+#define WIRE_USER_STACKS   8192	 /* entries of the map of waiting threads' user stacks */
+#define WIRE_PLACES	   65536 /* threads distinguished by the low bits of their tid */
+#define WIRE_CALLS	   512	 /* system call numbers */
 #define WIRE_MAX_DEVICES   16	 /* devices that a watch can be limited to */
-#define WIRE_PATH_LEN	   4096	 /* bytes of a path as a program gave it */
-#define WIRE_USE_SLOTS	   64	 /* files that each CPU has at hand; a power of two */
-#define WIRE_URING_CODES   256	 /* io_uring's operations: all that fit in their byte */
+#define WIRE_PATH_LEN	   4096	 /* bytes of a path as passed by a program */
+#define WIRE_USE_SLOTS	   64	 /* recently used files per CPU; a power of two */
+#define WIRE_URING_CODES   256	 /* io_uring's opcodes: one byte */
 
-/* A task that is woken so soon after a completion, on its CPU, was woken by it. */
+/* A task woken on a CPU this soon after a completion on the same CPU was woken by it. */
 #define WIRE_ENDED_JUST_NOW_NS 20000
 
-/* The kind stands first in every record. */
+/* The kind is the first field of every record. */
 enum wire_kind {
 	WIRE_REQUEST = 1,
 	WIRE_OWNERS,
@@ -44,38 +44,39 @@ enum wire_kind {
 	WIRE_CALL,
 };
 
-/* What BPF programs count on their own; user space reads the sums at the end. */
+/* Counters of the BPF programs; user space reads the sums at the end. */
 enum wire_counter {
-	COUNT_RING_FULL_REQUEST, /* finished requests dropped because the ring buffer was full */
-	COUNT_RING_FULL_DETAIL,	 /* names, tasks, owners or stacks dropped, ring full */
-	COUNT_RING_FULL_EVENT,	 /* single events dropped because the ring buffer was full */
-	COUNT_MAP_FULL,	    /* bios or requests without a slot in the table of those in flight */
-	COUNT_END_MISSED,   /* requests whose address was used again before an end was seen */
-	COUNT_STACK_FAILED, /* stacks that the kernel could not take */
-	COUNT_PARTS_AGGREGATED,	   /* requests of more files or extents than are distinguished */
-	COUNT_CHAIN_CUT,	   /* requests of more bios than are looked at */
-	COUNT_PATH_CUT,		   /* paths that are too deep or too long */
-	COUNT_RING_FULL_WAIT,	   /* waits dropped because the ring buffer was full */
-	COUNT_SLEEPERS_FULL,	   /* waits beyond those that are followed at once */
-	COUNT_WAIT_ENDS,	   /* waits whose end was not seen */
-	COUNT_WAIT_STACKS,	   /* waits whose stack could not be kept */
-	COUNT_CHAINS_SKIPPED,	   /* waits for other threads beyond those told a second */
-	COUNT_DIRTIERS_AGGREGATED, /* dirtied pages charged to "others" of several names of an inode */
-	COUNT_USES_FULL,	   /* calls on files beyond those distinguished in a second */
-	COUNT_USES_COMPAT,	   /* calls of 32-bit programs, which have numbers of their own */
-	COUNT_RING_FULL_CALL,	   /* single calls dropped, ring full */
-	COUNT_SUBMITTED_CUT,	   /* io_submit calls of more than are looked at */
-	COUNT_CALLS_LEFT_OUT,	   /* single calls beyond those sent in a second */
-	COUNT_PATH_UNREAD,	   /* calls whose path could not be read */
-	COUNT_ENDED_IN_PARTS,	   /* requests of which a part ended before the rest */
-	COUNT_RETRIED,		   /* no loss: bios that must not wait and are submitted again */
-	COUNT_DIRTY_INODES,	   /* no loss: inodes whose dirtiers were kept */
+	COUNT_RING_FULL_REQUEST, /* completed requests dropped: ring buffer full */
+	COUNT_RING_FULL_DETAIL,	 /* names, tasks, owners or stacks dropped: ring buffer full */
+	COUNT_RING_FULL_EVENT,	 /* single events dropped: ring buffer full */
+	COUNT_MAP_FULL,		 /* bios or requests dropped: in-flight table full */
+	COUNT_END_MISSED,	 /* requests whose address was reused before an end was seen */
+	COUNT_STACK_FAILED,	 /* stacks that the kernel could not capture */
+	COUNT_PARTS_AGGREGATED,	 /* requests of more files or extents than are distinguished */
+	COUNT_CHAIN_CUT,	 /* requests of more bios than are read */
+	COUNT_PATH_CUT,		 /* paths that are too deep or too long */
+	COUNT_RING_FULL_WAIT,	 /* waits dropped: ring buffer full */
+	COUNT_SLEEPERS_FULL,	 /* waits beyond those that are tracked at once */
+	COUNT_WAIT_ENDS,	 /* waits whose end was not seen */
+	COUNT_WAIT_STACKS,	 /* waits whose stack could not be stored */
+	COUNT_CHAINS_SKIPPED,	 /* waits for other threads beyond those sent per second */
+	COUNT_DIRTIERS_AGGREGATED,	 /* dirtied pages charged to an inode's "others" of several names */
+	COUNT_USES_FULL,	 /* calls on files beyond those distinguished per second */
+	COUNT_USES_COMPAT,	 /* calls of 32-bit programs, which have other numbers */
+	COUNT_RING_FULL_CALL,	 /* single calls dropped: ring buffer full */
+	COUNT_SUBMITTED_CUT,	 /* io_submit calls with more iocbs than are read */
+	COUNT_CALLS_LEFT_OUT,	 /* single calls beyond those sent per second */
+	COUNT_PATH_UNREAD,	 /* calls whose path could not be read */
+	COUNT_ENDED_IN_PARTS,	 /* requests of which a part completed before the rest */
+	COUNT_RETRIED,		 /* not a loss: REQ_NOWAIT bios that are resubmitted */
+	COUNT_DIRTY_INODES,	 /* not a loss: inodes whose dirtiers were kept */
 	COUNT_COUNTERS,
 };
 
 /*
- * Functions that end a bio, by which its purpose is known. X(id, kernel symbol): user space looks
- * the symbol up and hands the address over; one that this kernel lacks stays 0 and never matches.
+ * The bi_end_io functions of bios, which reveal what a bio is for. X(id, kernel symbol): user space
+ * resolves the symbol and passes the address. The address of a symbol that this kernel lacks stays
+ * 0 and never matches.
  */
 #define END_IO_LIST(X)                                    \
 	X(END_IO_IOMAP_DIO, iomap_dio_bio_end_io)         \
@@ -103,15 +104,16 @@ enum wire_counter {
 	X(END_IO_XFS_WRITE, xfs_end_bio)                  \
 	X(END_IO_DM, clone_endio)
 
-/* What other kernels call the same. No kernel has both. */
+/* Names of the same functions in other kernels. No kernel has both. */
 #define END_IO_ALIASES(X)                                              \
 	X(END_IO_SUBMIT_WAIT, bio_wait_end_io)	       /* 7.x */       \
 	X(END_IO_BTRFS, btrfs_end_bio)		       /* until 6.0 */ \
 	X(END_IO_IOMAP_WRITE, iomap_writepage_end_bio) /* until 6.15 */
 
 /*
- * Functions whose names other modules have too, by their own module: dm_flakey has a clone_endio since
- * 1d9a94389853, 6.5. Where it is no module, the plain name finds the kernel's own first.
+ * Functions whose names also exist in other modules, with their own module: dm_flakey has a
+ * clone_endio since 1d9a94389853, 6.5. If it is built in, the plain name finds the kernel's own
+ * first.
  */
 #define END_IO_MODULES(X) X(END_IO_DM, dm_mod, clone_endio)
 
@@ -119,29 +121,29 @@ enum wire_counter {
 enum wire_end_io { END_IO_UNKNOWN, END_IO_LIST(END_IO_ID) END_IO_COUNT };
 #undef END_IO_ID
 
-/* Where those functions are; 0 where this kernel has none of that name, or hides it. */
+/* Addresses of those functions; 0 if this kernel has none of that name, or hides it. */
 struct wire_symbols {
 	unsigned long long end_io[END_IO_COUNT];
-	unsigned long long tracepoint_srcu; /* what tracepoints are guarded by from 7.x on */
+	unsigned long long tracepoint_srcu; /* the SRCU of tracepoints from 7.x on */
 };
 
-/* How the file of a part was found, or why there is none. */
+/* How the file of a part was found, or why it has none. */
 enum wire_found {
-	FOUND_NOT,	 /* nothing that says so */
-	FOUND_DIRECT,	 /* the open file of a direct I/O */
-	FOUND_PAGE,	 /* the page cache page that is read or written */
-	FOUND_BTRFS,	 /* the inode that btrfs keeps with its bio */
-	FOUND_RAW,	 /* direct I/O on the block device itself */
-	FOUND_RAW_ANON,	 /* user memory, waited for on the spot: the block device itself, or swap */
-	FOUND_BDEV_PAGE, /* a page of the block device's own cache */
-	FOUND_METADATA,	 /* marked or owned by a file system as its own blocks */
-	FOUND_JOURNAL,	 /* owned by a journal */
-	FOUND_SWAP,	 /* anonymous memory */
-	FOUND_NO_DATA,	 /* flush, discard, zeroing: carries no pages */
-	FOUND_NO_MAPPING,  /* a page that belongs to no file */
-	FOUND_ANONYMOUS,   /* anonymous memory under an unknown owner */
-	FOUND_PASSTHROUGH, /* a driver's command */
-	FOUND_BELOW, /* pages that are not one run of their file: the request below has them */
+	FOUND_NOT,	   /* not found */
+	FOUND_DIRECT,	   /* the open file of a direct I/O */
+	FOUND_PAGE,	   /* the page cache page that is read or written back */
+	FOUND_BTRFS,	   /* the inode that btrfs stores with its bio */
+	FOUND_RAW,	   /* direct I/O on the block device itself */
+	FOUND_RAW_ANON,	   /* user memory, waited for synchronously: block device or swap */
+	FOUND_BDEV_PAGE,   /* a page of the block device's own cache */
+	FOUND_METADATA,	   /* blocks that a file system marks as or owns as metadata */
+	FOUND_JOURNAL,	   /* owned by a journal */
+	FOUND_SWAP,	   /* anonymous memory */
+	FOUND_NO_DATA,	   /* flush, discard, zeroing: carries no pages */
+	FOUND_NO_MAPPING,  /* a page without a file */
+	FOUND_ANONYMOUS,   /* anonymous memory of an unknown owner */
+	FOUND_PASSTHROUGH, /* a passthrough command of a driver */
+	FOUND_BELOW,	   /* not contiguous in the file: the lower request has the parts */
 };
 
 /* blktrace's numbers of actions (uapi/linux/blktrace_api.h). */
@@ -161,19 +163,18 @@ enum wire_event_action {
 	EVENT_REMAP = 15,
 };
 
-/* What user space sets before a program is loaded; the verifier sees constants. */
+/* Set by user space before a program is loaded; constants to the verifier. */
 struct wire_settings {
-	unsigned long long end_io[END_IO_COUNT]; /* addresses; 0 where this kernel has none */
+	unsigned long long end_io[END_IO_COUNT]; /* addresses; 0 if this kernel has none */
 	/*
-	 * Bits: calls whose first argument is a file, those that sleep for the caller's I/O, those
-	 * that sleep until another thread does something, and those on names of files.
+	 * Bitmaps: calls whose first argument is a file, those that sleep for the caller's I/O,
+	 * those that sleep until another thread does something, and those on file names.
 	 */
 	unsigned long long file_calls[WIRE_CALLS / 64];
 	unsigned long long sleep_calls[WIRE_CALLS / 64];
 	unsigned long long thread_calls[WIRE_CALLS / 64];
 	unsigned long long name_calls[WIRE_CALLS / 64];
-	unsigned long long
-		thread_sleep_ns; /* sleeps for other threads that are shorter are left out */
+	unsigned long long thread_sleep_ns;		/* shorter sleeps for other threads are left out */
 	unsigned int devices[WIRE_MAX_DEVICES]; /* the only ones to watch */
 	unsigned int device_count;		/* 0: all */
 	unsigned int page_shift;
@@ -181,17 +182,16 @@ struct wire_settings {
 	unsigned int wait_stacks_per_second;	  /* on each CPU */
 	unsigned int wait_user_stacks_per_second; /* on each CPU */
 	unsigned int chains_per_second;		  /* on each CPU */
-	int futex_call;				  /* its number */
+	int futex_call;				  /* number of futex(2) */
 	unsigned int has_fuse;			  /* a FUSE file system is mounted */
-	unsigned char rq_events_have_queue;  /* the first argument of request events is the queue */
-	unsigned char bio_events_have_queue; /* the same of bio events */
-	unsigned char
-		merge_events_have_request; /* merges: queue and request stand before the bio */
+	unsigned char rq_events_have_queue;  /* request events have the queue as first argument */
+	unsigned char bio_events_have_queue; /* bio events, too */
+	unsigned char merge_events_have_request; /* merges: queue and request come before the bio */
 	unsigned char user_stacks;
 	unsigned char uring_result;	/* enum wire_uring_result */
 	unsigned char each_open;	/* every open is sent, not only counted */
-	unsigned char switch_has_state; /* sched_switch tells in what state a task sleeps */
-	unsigned char preemptible;	/* programs on tracepoints can be preempted */
+	unsigned char switch_has_state; /* sched_switch has the previous task's state */
+	unsigned char preemptible;	/* programs on tracepoints are preemptible */
 	unsigned int calls_per_second;	/* single calls sent, on each CPU */
 	unsigned int last_padding;
 	/* What each system call does to files: enum wire_use_kind | enum wire_shape. */
@@ -199,7 +199,7 @@ struct wire_settings {
 	unsigned char uring_uses[WIRE_URING_CODES];
 };
 
-/* How a process uses a file: the place of each count in `wire_use.calls`. */
+/* How a process uses a file: the indices of `wire_use.calls`. */
 enum wire_use_kind {
 	USE_NONE,
 	USE_READ,
@@ -210,15 +210,15 @@ enum wire_use_kind {
 	USE_SCAN,
 	USE_UNLINK,
 	USE_RENAME,
-	/* No calls of their own: */
+	/* Not calls of their own: */
 	USE_CREATE, /* opens that made the file */
-	USE_FAILED, /* calls that failed; they count nowhere else */
+	USE_FAILED, /* calls that failed; not counted elsewhere */
 	USE_FAULT,  /* page faults on a mapping of it */
-	USE_TIMED,  /* calls whose time is known */
+	USE_TIMED,  /* calls with a known duration */
 	USE_KINDS = 16,
 };
 
-/* Where a call's arguments say which file it is about. */
+/* Which arguments of a call identify the file. */
 enum wire_shape {
 	SHAPE_FD = 0,	    /* the first is a descriptor */
 	SHAPE_PATH = 16,    /* the first is a path */
@@ -231,10 +231,10 @@ enum wire_shape {
 	SHAPE_MASK = 0xf0,
 };
 
-/* Times of calls are added up in groups. */
+/* Durations of calls are summed up by group. */
 enum wire_use_time { TIME_READ, TIME_WRITE, TIME_FSYNC, TIME_OTHER, TIME_GROUPS };
 
-/* How this kernel tells the result of an io_uring request. */
+/* How this kernel reports the result of an io_uring request. */
 enum wire_uring_result {
 	URING_UNKNOWN,	/* without the request (until 5.16) */
 	URING_ARGUMENT, /* as an argument */
@@ -245,18 +245,18 @@ enum wire_uring_result {
 enum wire_request_flag {
 	REQUEST_BEGUN_BEFORE = 1,   /* first seen after its queueing */
 	REQUEST_KERNEL_MADE = 2,    /* has no bio: made by the flush machinery or a driver */
-	REQUEST_BIO_BASED = 4,	    /* a bio of a device that has no requests */
-	REQUEST_FLUSH_SHARED = 8,   /* its issue is that of the flush request that served it */
+	REQUEST_BIO_BASED = 4,	    /* a bio of a bio-based device */
+	REQUEST_FLUSH_SHARED = 8,   /* its issue time is that of the flush request that served it */
 	REQUEST_FAULT = 16,	    /* queued while a page fault was handled */
 	REQUEST_KERNEL_THREAD = 32, /* queued by a kernel thread */
-	REQUEST_EXTENTS = 64,	    /* its pages are not one run of the file */
-	REQUEST_WORKER_FOR = 128,   /* queued by a worker; tgid and tid are those it worked for */
+	REQUEST_EXTENTS = 64,	    /* its pages are not contiguous in the file */
+	REQUEST_WORKER_FOR = 128,   /* queued by a worker; tgid and tid of whom it worked for */
 	REQUEST_FLUSHED = 256,	    /* the flush machinery may hold it before or after the device */
-	REQUEST_AT_DEVICE = 512,    /* the kernel held it to be in flight when the watch ended */
-	REQUEST_NOTED = 1024,	    /* within the kernel: the first of two programs saw it queued */
+	REQUEST_AT_DEVICE = 512,    /* in flight according to the kernel when the watch ended */
+	REQUEST_NOTED = 1024,	    /* kernel side only: the first of two programs saw it queued */
 };
 
-/* An inode, as far as it can be distinguished for the length of a watch. */
+/* Identifies an inode for the duration of a watch. */
 struct wire_inode {
 	unsigned long long address;
 	unsigned long long number;
@@ -264,17 +264,17 @@ struct wire_inode {
 	unsigned int generation;
 };
 
-/* A run of bytes of one file. */
+/* A contiguous byte range of one file. */
 struct wire_part {
 	struct wire_inode inode;
-	unsigned long long offset; /* bytes from the file's start; ~0 where not known */
+	unsigned long long offset; /* bytes from the file's start; ~0 if not known */
 	unsigned int bytes;
 	unsigned int found; /* enum wire_found */
 };
 
 /*
- * A request. The same structure is the value of the map of what is in flight, so that finishing
- * one is a copy. Times are CLOCK_MONOTONIC ns, 0 where it did not happen.
+ * A request. The in-flight table has the same structure as its value, so that completing a request
+ * is one copy. Times are CLOCK_MONOTONIC ns, 0 if it did not happen.
  */
 struct wire_request {
 	unsigned int kind;
@@ -291,7 +291,7 @@ struct wire_request {
 	unsigned int bytes;
 	unsigned int operation; /* cmd_flags */
 	unsigned int device;	/* dev_t of the whole disk */
-	int status;		/* errno or blk_status_t, as the kernel's tracepoint gives it */
+	int status;		/* errno or blk_status_t, as in the kernel's tracepoint */
 	unsigned int tgid;
 	unsigned int tid;
 	unsigned int stack;  /* the sample's number; 0: none */
@@ -304,16 +304,16 @@ struct wire_request {
 	struct wire_part part;
 };
 
-/* What a look at requests in flight is to look at, and what for: the program's arguments. */
+/* Arguments of the program that checks requests in flight. */
 struct wire_scan {
-	unsigned long long anchor; /* a descriptor of a file on any block device */
+	unsigned long long anchor; /* a file descriptor on any block device */
 	unsigned long long device; /* of the requests */
 	unsigned long long queue;  /* which of its hardware queues */
-	unsigned long long first;  /* tag to begin at; WIRE_TAGS_AT_ONCE are looked at */
-	unsigned long long at_end; /* 0: add requests that are not known; 1: mark those that are */
+	unsigned long long first;  /* first tag; WIRE_TAGS_AT_ONCE are checked */
+	unsigned long long at_end; /* 0: add unknown requests; 1: mark known ones */
 };
 
-/* A request that is in flight. */
+/* A request in flight. */
 struct wire_pending {
 	unsigned long long queue_ns;
 	unsigned long long issue_ns; /* 0: not issued yet */
@@ -330,18 +330,18 @@ struct wire_writer {
 };
 
 enum wire_wait_flag {
-	WAIT_IOWAIT = 1, /* the kernel calls it a wait for I/O */
+	WAIT_IOWAIT = 1, /* task->in_iowait */
 	WAIT_UNINTERRUPTIBLE = 2,
 	WAIT_KERNEL_THREAD = 4,
-	WAIT_FOR_OWN = 16,     /* interruptibly, in a system call that waits for the caller's I/O */
-	WAIT_BEGUN_BEFORE = 8, /* it slept already when the watch began */
-	WAIT_FOR_THREAD = 32,  /* until a thread woke it that waited for storage meanwhile */
-	WAIT_FOR_SERVER = 64,  /* interruptibly, perhaps for the server of a FUSE file system */
+	WAIT_FOR_OWN = 16,     /* interruptible, in a system call that waits for the caller's I/O */
+	WAIT_BEGUN_BEFORE = 8, /* it was already asleep when the watch began */
+	WAIT_FOR_THREAD = 32,  /* woken by a thread that waited for storage meanwhile */
+	WAIT_FOR_SERVER = 64,  /* interruptible, perhaps for the server of a FUSE file system */
 };
 
 /*
  * A thread that is off CPU, perhaps because of storage; also the value of the map of sleepers.
- * Times are CLOCK_MONOTONIC ns, 0 where it did not happen.
+ * Times are CLOCK_MONOTONIC ns, 0 if it did not happen.
  */
 struct wire_wait {
 	unsigned int kind;
@@ -352,24 +352,23 @@ struct wire_wait {
 	unsigned long long wake_ns;
 	unsigned long long end_ns;
 	unsigned long long
-		request; /* id of the last that completed on the waking CPU meanwhile; 0: none */
-	unsigned long long
-		cpu_wait_ns;	    /* how long it had waited for a CPU in all; 0: not counted */
-	struct wire_inode inode;    /* the file that its system call was given; address 0: none */
-	unsigned long long address; /* of the futex that it sleeps for; 0: none */
+		request; /* id of the last one completed on the waking CPU meanwhile; 0: none */
+	unsigned long long cpu_wait_ns; /* total run queue time before the sleep; 0: not counted */
+	struct wire_inode inode;    /* the file in its system call's arguments; address 0: none */
+	unsigned long long address; /* of the futex that it sleeps on; 0: none */
 	int system_call;
-	int stack;	    /* in the maps of stacks; negative: none was taken */
-	unsigned int waker; /* the thread that woke it; 0: an interrupt did, or nobody yet */
-	int user_stack;	    /* in the map of user stacks; negative: none was taken */
+	int stack;	    /* id in the stack maps; negative: none */
+	unsigned int waker; /* the thread that woke it; 0: an interrupt, or not woken yet */
+	int user_stack;	    /* id in the map of user stacks; negative: none */
 };
 
 /*
- * What is known of a thread by the low bits of its number: who comes later takes the place, and what
- * was known of the other is forgotten. Times as above.
+ * State of a thread, in a slot selected by the low bits of its tid: on a collision the later thread
+ * replaces the state of the other. Times as above.
  */
 struct wire_place {
-	unsigned int sleepers; /* threads here that sleep for storage */
-	unsigned int tid;      /* whose place it is */
+	unsigned int sleepers; /* threads of this slot that sleep for storage */
+	unsigned int tid;      /* the thread that the state is of */
 	/* Its last sleep in a call that sleeps until another thread does something. */
 	unsigned int asleep;
 	unsigned int flags; /* WAIT_BEGUN_BEFORE */
@@ -378,10 +377,10 @@ struct wire_place {
 	unsigned long long address; /* the call's first argument: the futex, the descriptor */
 	unsigned long long since_ns;
 	unsigned long long woken_ns;
-	/* When it last ended a wait for storage, or for a thread that waited for storage. */
+	/* End of its last wait for storage, or for a thread that waited for storage. */
 	unsigned long long storage_wait_ns;
-	unsigned int is_chained; /* it waited for such a thread before */
-	unsigned int is_timed;	 /* a futex with a time limit */
+	unsigned int is_chained; /* it has waited for such a thread before */
+	unsigned int is_timed;	 /* a futex with a timeout */
 };
 
 /* A thread that sleeps in such a call when the watch ends. */
@@ -394,37 +393,37 @@ struct wire_thread_sleeper {
 };
 
 /*
- * What one process did with one file, or with what lies in one directory, since the last look. The
- * first two words are its key.
+ * Use of one file, or of the files in one directory, by one process since the last read. The first
+ * two words are the key.
  */
 struct wire_use {
 	unsigned long long file_key; /* an inode's address, or which wire_directory; 0: neither */
 	unsigned long long process_key; /* low half: the process; above what tells inodes apart */
 	struct wire_inode inode;	/* address 0: a directory by name */
 	unsigned long long first_ns;
-	unsigned long long created_ns; /* when an open made it; 0: none did */
+	unsigned long long created_ns; /* when an open created it; 0: not created */
 	unsigned long long read_bytes;
 	unsigned long long write_bytes;
 	unsigned long long fault_bytes;
-	unsigned long long times[TIME_GROUPS]; /* ns within calls whose time is known */
+	unsigned long long times[TIME_GROUPS]; /* ns in calls with a known duration */
 	unsigned int calls[USE_KINDS];
-	unsigned int epoch; /* of a slot: what it holds of another was taken already */
+	unsigned int epoch; /* of a slot: entries of another epoch have been read */
 	unsigned int padding;
 };
 
-/* The files that a CPU's programs use right now; each by a hash of its key. */
+/* The files that a CPU's programs use currently, indexed by a hash of the key. */
 struct wire_slots {
 	unsigned long long calls_made;	       /* all system calls so far */
-	struct wire_use of[2][WIRE_USE_SLOTS]; /* for each of the two tables */
+	struct wire_use of[2][WIRE_USE_SLOTS]; /* one array per table */
 };
 
-/* What user space tells the programs of files while they run. */
+/* Run-time settings of the file programs. */
 struct wire_control {
-	unsigned int epoch; /* which second: in odd ones the second table is filled */
-	unsigned int timed; /* whether calls are seen when they begin, too */
+	unsigned int epoch; /* current epoch: in odd ones the second table is filled */
+	unsigned int timed; /* whether the beginning of calls is traced, too */
 };
 
-/* A directory as a program named it: `text` from `base` on. Sent when first seen. */
+/* A directory as named by a program: `text` relative to `base`. Sent when first seen. */
 struct wire_directory {
 	unsigned int kind;
 	unsigned int bytes; /* of `text` */
@@ -441,11 +440,11 @@ struct wire_call {
 	unsigned int tid;
 	unsigned long long time_ns;
 	unsigned long long duration_ns; /* 0: not known */
-	struct wire_inode inode;	/* of an open that succeeded; address 0: none */
+	struct wire_inode inode;	/* of a successful open; address 0: none */
 	struct wire_inode base;
 	int result;
-	unsigned int flags;  /* of an open, as the program gave them */
-	unsigned int second; /* of two paths the second */
+	unsigned int flags;  /* of an open, as passed by the program */
+	unsigned int second; /* second of two paths */
 	unsigned int bytes;  /* of `text` */
 	char text[WIRE_PATH_LEN];
 };
@@ -463,23 +462,23 @@ struct wire_sleeper {
 };
 
 /*
- * Two places in the table of what is in flight. Their keys stand side by side, so that a look at
- * both costs one cache line.
+ * Two slots of the in-flight table. Their keys are adjacent, so that checking both costs one cache
+ * line.
  */
 struct wire_pair {
 	unsigned long long keys[2]; /* 0: free */
 	struct wire_request requests[2];
 };
 
-/* Who made the pages dirty that a request writes; precedes the request. */
+/* The dirtiers of the pages that a request writes; precedes the request. */
 struct wire_owners {
 	unsigned int kind;
-	unsigned int other_tgid; /* one of the others, where all have its process's name; else 0 */
+	unsigned int other_tgid; /* one of the others, if all have the same process name; else 0 */
 	unsigned long long request;
 	struct wire_inode inode;
 	unsigned long long offset;	/* of the part */
 	unsigned long long other_bytes; /* dirtied by more processes than are kept */
-	unsigned long long theirs;	/* bytes of the part that all of these dirtied */
+	unsigned long long theirs;	/* bytes of the part that these dirtied in total */
 	unsigned long long owners[WIRE_MAX_OWNERS]; /* see WIRE_OWNER_BITS */
 };
 
@@ -502,7 +501,7 @@ struct wire_task {
 struct wire_names {
 	unsigned int count;
 	unsigned int bytes;
-	unsigned int cut; /* not all fitted */
+	unsigned int cut; /* truncated */
 	unsigned int padding;
 	char text[WIRE_NAMES_LEN];
 };
@@ -511,7 +510,7 @@ struct wire_names {
 struct wire_file {
 	unsigned int kind;
 	unsigned short deleted;
-	unsigned short mode; /* i_mode: what it is */
+	unsigned short mode; /* i_mode */
 	struct wire_inode inode;
 	unsigned long long magic; /* of the superblock */
 	struct wire_names names;
@@ -525,7 +524,7 @@ struct wire_cgroup {
 	struct wire_names names;
 };
 
-/* A sampled stack. The frames are stored one array after the other, as long as they are. */
+/* A sampled stack. The arrays of frames are stored one after the other, without gaps. */
 struct wire_stack {
 	unsigned int kind;
 	unsigned int sample;
@@ -536,13 +535,13 @@ struct wire_stack {
 	unsigned long long frames[WIRE_KERNEL_FRAMES + WIRE_USER_FRAMES];
 };
 
-/* What came into the page cache and left it, on one CPU. */
+/* Bytes added to and removed from the page cache, on one CPU. */
 struct wire_page_cache {
 	unsigned long long added_bytes;
 	unsigned long long removed_bytes;
 };
 
-/* A single block event, as blktrace has it. */
+/* A single block event, as in blktrace. */
 struct wire_event {
 	unsigned int kind;
 	unsigned int action; /* enum wire_event_action */
@@ -556,7 +555,7 @@ struct wire_event {
 	unsigned int payload_device; /* A: device before */
 	unsigned int tid;
 	unsigned int cpu;
-	int error; /* errno or blk_status_t, as the kernel gives it */
+	int error; /* errno or blk_status_t, as in the kernel */
 	char comm[WIRE_COMM_LEN];
 };
 

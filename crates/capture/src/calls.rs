@@ -1,4 +1,4 @@
-//! System calls by number, as far as waits need to know them.
+//! System calls by number, for waits.
 
 use libc::c_long;
 
@@ -27,7 +27,7 @@ pub const OF_FILES: &[c_long] = &[
     libc::SYS_fchown,
 ];
 
-/// Calls on names of files, which on FUSE sleep interruptibly until its server has answered.
+/// Calls on file names, which sleep interruptibly on FUSE until its server has answered.
 pub const OF_NAMES: &[c_long] = &[
     libc::SYS_openat,
     libc::SYS_openat2,
@@ -63,22 +63,22 @@ pub const OF_NAMES: &[c_long] = &[
     libc::SYS_rmdir,
 ];
 
-/// Not among the constants of libc: the kernel's tables have it at 333 on x86-64, else at 292.
+/// libc has no constant: 333 in the kernel's table of x86-64, else 292.
 const IO_PGETEVENTS: c_long = if cfg!(target_arch = "x86_64") { 333 } else { 292 };
 
-/// Calls that sleep interruptibly until I/O of the caller has ended.
+/// Calls that sleep interruptibly until I/O of the caller completes.
 pub const OF_SLEEPERS: &[c_long] =
     &[libc::SYS_io_getevents, IO_PGETEVENTS, libc::SYS_io_uring_enter];
 
-/// Not among libc's constants for every target; the same number everywhere.
+/// libc does not have these for every target; the number is the same everywhere.
 const FUTEX_WAIT: c_long = 455;
 /// Likewise.
 const FUTEX_WAITV: c_long = 449;
 /// Likewise.
 const EPOLL_PWAIT2: c_long = 441;
 
-/// Calls that sleep interruptibly until another thread does something: unlocks, writes. A parent that waits
-/// for its child's end (`wait4`, `waitid`) is no victim of it: that is what it is there for.
+/// Calls that sleep interruptibly until another thread does something: unlocks, writes. A parent
+/// that waits for its child to exit (`wait4`, `waitid`) is not a victim: waiting is its purpose.
 pub const OF_THREAD_SLEEPERS: &[c_long] = &[
     libc::SYS_futex,
     FUTEX_WAIT,
@@ -112,7 +112,7 @@ pub const OF_THREAD_SLEEPERS: &[c_long] = &[
     libc::SYS_fcntl,
 ];
 
-/// Sets the bits of `calls`; a number beyond `bits` is left out.
+/// Sets the bits of `calls`; numbers beyond `bits` are left out.
 pub fn mark(calls: &[c_long], bits: &mut [u64]) {
     for call in calls.iter().filter_map(|call| usize::try_from(*call).ok()) {
         if let Some(word) = bits.get_mut(call / 64) {

@@ -1,7 +1,7 @@
-//! Settings of devices that change while a watch runs: when that was tells whether they can be why
+//! Changes of device settings during a watch. Their times show whether they can be the reason that
 //! something became slow.
 //!
-//! What does not belong here: whether they are (`iowhy_core::diagnosis`).
+//! What does not belong here: whether they are the reason (`iowhy_core::diagnosis`).
 
 use crate::host::devices::{TUNED, directory};
 use crate::host::system::now_ns;
@@ -10,39 +10,39 @@ use iowhy_core::model::Losses;
 use iowhy_core::model::environment::{Device, SettingChange, chosen};
 use std::collections::BTreeMap;
 
-/// Changes that are noted of one watch: a script that turns a setting to and fro for hours shall not fill
-/// the memory.
+/// Changes recorded per watch: a script that toggles a setting for hours must not exhaust memory.
 const MOST: usize = 1000;
-/// The time between two looks at least, nanoseconds.
+/// Minimum time between two checks, nanoseconds.
 const EVERY_NS: u64 = 1_000_000_000;
-/// How many times as long as a look takes nobody looks again: a hundredth of a CPU, with as many disks as
-/// there may be. One takes about 30 µs for each.
+/// Pause after a check, as a multiple of its duration: limits the cost to a hundredth of a CPU for
+/// any number of disks. A check takes about 30 µs per disk.
 const REST: u64 = 100;
 
-/// Looks at the settings of devices now and then.
+/// Checks the settings of devices periodically.
 #[derive(Debug)]
 pub struct Changes {
     looked_ns: u64,
     due_ns: u64,
     noted: usize,
-    /// Looks after [`MOST`] changes.
+    /// Checks skipped after [`MOST`] changes.
     left_out: u64,
 }
 
 impl Changes {
-    /// Of a watch that begins at `start_ns`, CLOCK_MONOTONIC nanoseconds, when settings were read first.
+    /// For a watch that begins at `start_ns`, CLOCK_MONOTONIC nanoseconds, when settings were read
+    /// first.
     pub fn new(start_ns: u64) -> Changes {
         Changes { looked_ns: start_ns, due_ns: start_ns + EVERY_NS, noted: 0, left_out: 0 }
     }
 
-    /// Looks, when it is time.
+    /// Checks if it is time.
     pub fn look_if_due(&mut self, devices: &mut [Device], reader: &Reader) {
         if now_ns() >= self.due_ns {
             self.look(devices, reader);
         }
     }
 
-    /// Notes what has changed of `devices` by now. A device that is gone has changed nothing.
+    /// Records the changes of `devices` since the last check. A device that is gone has no changes.
     pub fn look(&mut self, devices: &mut [Device], reader: &Reader) {
         let begun_ns = now_ns();
         let mut disks: Vec<&mut Device> =
@@ -81,14 +81,14 @@ impl Changes {
         }
     }
 
-    /// Adds the looks that were left out.
+    /// Adds the checks that were skipped.
     pub fn losses(&self, losses: &mut Losses) {
-        let meaning = "looks at devices' settings, after a thousand changes of them";
+        let meaning = "checks of device settings skipped: after a thousand changes";
         losses.add("settings", self.left_out, meaning, false);
     }
 }
 
-/// What a setting was when it was last noted.
+/// The last recorded value of a setting.
 fn last_known<'a>(device: &'a Device, setting: &str) -> Option<&'a String> {
     let change = device.settings_changed.iter().rev().find(|it| it.setting == setting);
     change.map_or_else(|| device.settings_start.get(setting), |it| Some(&it.after))
@@ -101,7 +101,7 @@ mod tests {
     const NUMBER: &str = "queue/nr_requests";
     const SCHEDULER: &str = "queue/scheduler";
 
-    /// What is noted of a setting that is `first` and then these, one look after the other.
+    /// The changes recorded of a setting that is `first` and then has these values, one per check.
     fn noted(setting: &str, first: &str, then: &[&str]) -> Vec<(u64, u64, String)> {
         let settings = |value: &str| [(setting.to_owned(), value.to_owned())].into();
         let mut device = Device { settings_start: settings(first), ..Device::default() };

@@ -1,4 +1,4 @@
-//! What the programs count on their own, and what it means.
+//! Counters that the BPF programs keep, and what they mean.
 //!
 //! What does not belong here: what user space loses (see [`crate::decode`]).
 
@@ -6,59 +6,60 @@ use crate::plan::Group;
 use crate::wire;
 use libbpf_rs::{MapCore, MapFlags, MapType};
 
-/// The place and the meaning of the loss of a request that ended unseen.
+/// The id and the description of the loss of a request whose completion was not seen.
 pub const END_NOT_SEEN: (&str, &str) = ("ends", "requests whose end was not seen");
 
-/// What the programs count on their own: counter, place, meaning, whether requests are missing.
+/// Counters of the BPF programs: counter, id of the loss, description, whether requests are
+/// missing.
 pub(crate) const COUNTERS: &[(wire::wire_counter, &str, &str, bool)] = &[
     (
         wire::COUNT_RING_FULL_REQUEST,
         "ring",
-        "requests dropped because the ring buffer was full",
+        "requests dropped: ring buffer full",
         true,
     ),
     (
         wire::COUNT_RING_FULL_DETAIL,
         "ring_details",
-        "names, owners or stacks dropped because the ring buffer was full",
+        "names, owners or stacks dropped: ring buffer full",
         false,
     ),
     (
         wire::COUNT_RING_FULL_WAIT,
         "ring_waits",
-        "waits dropped because the ring buffer was full",
+        "waits dropped: ring buffer full",
         false,
     ),
     (wire::COUNT_SLEEPERS_FULL, "sleepers", "waits beyond those that iowhy follows at once", false),
     (
         wire::COUNT_WAIT_ENDS,
         "wait_ends",
-        "waits whose end was not seen; they count until the thread was woken",
+        "waits whose end was not seen: counted until the thread was woken",
         false,
     ),
-    (wire::COUNT_WAIT_STACKS, "wait_stacks", "waits whose stack could not be kept", false),
+    (wire::COUNT_WAIT_STACKS, "wait_stacks", "waits whose stack could not be stored", false),
     (
         wire::COUNT_CHAINS_SKIPPED,
         "chains",
-        "waits for other threads beyond those that iowhy tells a second",
+        "waits for other threads beyond those that iowhy records per second",
         false,
     ),
     (
         wire::COUNT_RING_FULL_EVENT,
         "ring_events",
-        "single events dropped because the ring buffer was full",
+        "single events dropped: ring buffer full",
         false,
     ),
     (wire::COUNT_MAP_FULL, "pending", "requests beyond those that iowhy follows at once", true),
     (wire::COUNT_END_MISSED, END_NOT_SEEN.0, END_NOT_SEEN.1, true),
-    (wire::COUNT_STACK_FAILED, "stack_samples", "stacks that the kernel could not take", false),
+    (wire::COUNT_STACK_FAILED, "stack_samples", "stacks that the kernel could not capture", false),
     (
         wire::COUNT_PARTS_AGGREGATED,
         "parts",
         "runs of files beyond those distinguished in one request",
         false,
     ),
-    (wire::COUNT_CHAIN_CUT, "merged", "requests of more bios than iowhy looks at", false),
+    (wire::COUNT_CHAIN_CUT, "merged", "requests with more bios than iowhy reads", false),
     (wire::COUNT_PATH_CUT, "paths", "paths that are deeper or longer than iowhy reads", false),
     (
         wire::COUNT_PATH_UNREAD,
@@ -69,37 +70,37 @@ pub(crate) const COUNTERS: &[(wire::wire_counter, &str, &str, bool)] = &[
     (
         wire::COUNT_ENDED_IN_PARTS,
         "parts_ended",
-        "parts of requests that ended before the rest, which alone is told",
+        "parts of requests that completed before the rest: only the rest is recorded",
         false,
     ),
     (
         wire::COUNT_USES_FULL,
         "uses",
-        "counts of a file for which the table had no slot: among the others (path not known), left out with -d",
+        "counts of files aggregated: table full; their path is not known, left out with -d",
         false,
     ),
     (
         wire::COUNT_USES_COMPAT,
         "compat_calls",
-        "system calls of 32-bit programs, whose files iowhy does not follow",
+        "system calls of 32-bit programs, whose files iowhy does not track",
         false,
     ),
     (
         wire::COUNT_RING_FULL_CALL,
         "ring_calls",
-        "removals and renames of files dropped because the ring buffer was full",
+        "file removals and renames dropped: ring buffer full",
         false,
     ),
     (
         wire::COUNT_SUBMITTED_CUT,
         "submitted",
-        "io_submit calls with more than 64 requests, whose further files are not counted",
+        "io_submit calls with more than 64 requests: the files of the others are not counted",
         false,
     ),
     (
         wire::COUNT_CALLS_LEFT_OUT,
         "calls",
-        "removals, renames (counted by directory only) or single opens: too many in a second",
+        "removals, renames (counted by directory only) or single opens: too many per second",
         false,
     ),
     (
@@ -110,23 +111,24 @@ pub(crate) const COUNTERS: &[(wire::wire_counter, &str, &str, bool)] = &[
     ),
 ];
 
-/// What is not seen where the kernel skips a group's programs, because the same program is at work on that CPU
-/// already: the place of the loss, what it counts, whether requests are missing.
+/// What is missed when the kernel skips a program of a group, because a program is already active
+/// on that CPU (BPF recursion protection): group, id of the loss, what is counted, whether requests
+/// are missing.
 pub(crate) const SKIPPED: &[(Group, &str, &str, bool)] = &[
     (Group::Block, "programs", "events of requests", true),
-    (Group::Writeback, "programs_dirty", "pages made dirty", false),
+    (Group::Writeback, "programs_dirty", "dirtied pages", false),
     (Group::Events, "programs_events", "block events", false),
     (Group::Wait, "programs_waits", "sleeps and wake-ups", false),
-    (Group::File, "programs_calls", "calls of any kind, iowhy's own too,", false),
-    (Group::PageCache, "programs_pages", "pages of the cache", false),
+    (Group::File, "programs_calls", "system calls (iowhy's own included)", false),
+    (Group::PageCache, "programs_pages", "page cache changes", false),
 ];
 
-/// Entries of an array asked for at a time.
+/// Entries of an array read per batch.
 const BATCH: u32 = 1024;
 
-/// How many entries of a map to ask for at a time. The kernel hands over whole buckets of a hash map, so
-/// a batch may be short of what was asked for long before the last one, and libbpf-rs takes the first
-/// short one for the last (`BatchedMapIter`, 0.27): hash maps are asked for all at once.
+/// Entries to read from a map per batch. The kernel returns whole buckets of a hash map, so a batch
+/// can be short long before the last one, and libbpf-rs takes the first short batch for the last
+/// (`BatchedMapIter`, 0.27). Hash maps are therefore read in one batch.
 pub(crate) fn batch_of(map: &impl MapCore) -> u32 {
     match map.map_type() {
         MapType::Array => BATCH,
@@ -134,7 +136,7 @@ pub(crate) fn batch_of(map: &impl MapCore) -> u32 {
     }
 }
 
-/// How many entries a list did not tell, which ends early without a word where the kernel breaks it off.
+/// Entries that a listing missed: it ends early, without an error, where the kernel aborts it.
 pub(crate) fn untold(map: &impl MapCore, told: u32) -> u64 {
     if told == map.max_entries() {
         return 0;
@@ -142,7 +144,7 @@ pub(crate) fn untold(map: &impl MapCore, told: u32) -> u64 {
     (map.keys().count() as u64).saturating_sub(u64::from(told))
 }
 
-/// What the programs have counted on all CPUs, by the counter's number.
+/// Returns the sum of a counter over all CPUs, by the counter's number.
 pub(crate) fn counter(map: &impl MapCore, number: u32) -> u64 {
     let Ok(Some(values)) = map.lookup_percpu(&number.to_ne_bytes(), MapFlags::ANY) else {
         return 0;

@@ -1,13 +1,13 @@
-//! What can go wrong with a live watch. Each message says what failed; each hint what to do.
+//! Errors of a live watch. The message says what failed; the hint says what to do.
 
 use std::path::PathBuf;
 
-/// What still works where no program can be loaded.
+/// What still works where BPF programs cannot be loaded.
 const COUNTERS_WORK: &str = "the kernel's counters, recordings and captures can still be read";
-/// What still works where not even devices are known.
+/// What still works where devices are unknown, too.
 const RECORDINGS_WORK: &str = "recordings and captures can still be read";
 
-/// Why a live watch cannot begin or go on.
+/// Why a live watch cannot start or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The user may not load BPF programs.
@@ -18,20 +18,20 @@ pub enum Error {
         /// The command that grants them.
         granting: String,
     },
-    /// The kernel does not describe its own types.
+    /// The kernel has no BTF of its own types.
     #[error(
         "failed to read the kernel's types from /sys/kernel/btf/vmlinux: {cause}; {COUNTERS_WORK}"
     )]
     NoBtf {
-        /// What the attempt said.
+        /// The error of the attempt.
         cause: String,
     },
-    /// Nothing says what devices there are and what types the kernel has.
+    /// /sys is missing, which lists the devices and the kernel's types.
     #[error(
         "failed to find the kernel's types and devices: /sys is not mounted; {RECORDINGS_WORK}"
     )]
     NoSys,
-    /// The kernel lets nobody read its memory.
+    /// The kernel does not allow its memory to be read.
     #[error("failed to load BPF programs: lockdown is \"confidentiality\"; {COUNTERS_WORK}")]
     LockedDown,
     /// The kernel refused something that every watch needs.
@@ -39,25 +39,25 @@ pub enum Error {
     Kernel {
         /// What was tried: load, attach, read.
         verb: &'static str,
-        /// On what.
+        /// The object of that action.
         object: String,
-        /// The kernel's or libbpf's answer.
+        /// The error of the kernel or libbpf.
         cause: String,
     },
-    /// A device that the user named is not there.
+    /// The user named a device that does not exist.
     #[error("failed to find device {name}: no such block device")]
     NoDevice {
         /// The name as the user gave it.
         name: String,
-        /// The whole disks that there are.
+        /// The whole disks of this machine.
         known: Vec<String>,
     },
-    /// More devices were named than a watch can be limited to.
+    /// The user named more devices than a watch can be limited to.
     #[error("failed to watch {count} devices: at most {most} can be named")]
     TooManyDevices {
         /// How many were named.
         count: usize,
-        /// How many can be.
+        /// The limit.
         most: usize,
     },
     /// A file of /proc or /sys cannot be read.
@@ -65,14 +65,14 @@ pub enum Error {
     Read {
         /// The file.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         cause: std::io::Error,
     },
 }
 
 impl Error {
-    /// Whether the cause is this kernel, or what of it can be seen from here: nobody can watch here,
-    /// whatever privilege or arguments they have.
+    /// Whether the cause is this kernel, or the part of it that is visible here: no watch works,
+    /// whatever the privileges or arguments.
     pub fn is_of_kernel(&self) -> bool {
         matches!(
             self,
@@ -80,39 +80,41 @@ impl Error {
         )
     }
 
-    /// Whether the kernel's own counters can be read all the same.
+    /// Whether the kernel's own counters can still be read.
     pub fn leaves_counters(&self) -> bool {
         matches!(self, Error::Privilege { .. })
             || self.is_of_kernel() && !matches!(self, Error::NoSys)
     }
 
-    /// What the user can do about it: a current value, a needed value, a command.
+    /// What the user can do about it: the current value, the needed value, a command.
     pub fn hint(&self) -> String {
         match self {
             Error::Privilege { granting, .. } => {
                 format!("run it as root: `sudo iowhy`; or grant what it needs: `{granting}`")
             }
             Error::NoBtf { .. } => {
-                "the kernel must be built with CONFIG_DEBUG_INFO_BTF=y (the distributions' kernels \
-                 from 5.10 on are), and nothing may hide it; `iowhy check` shows what is there"
+                "the kernel must be built with CONFIG_DEBUG_INFO_BTF=y (distribution kernels since \
+                 5.10 are), and /sys/kernel/btf must not be hidden; see `iowhy check`"
                     .to_owned()
             }
             Error::NoSys => {
-                "`mount -t sysfs sysfs /sys`; a container needs the host's, as `docker run \
-                 --privileged -v /sys:/sys` gives it"
+                "`mount -t sysfs sysfs /sys`; in a container, mount the host's: `docker run \
+                 --privileged -v /sys:/sys`"
                     .to_owned()
             }
             Error::LockedDown => {
-                "boot with lockdown=integrity, or without it: only confidentiality hides the \
-                 kernel's memory"
+                "boot with lockdown=integrity, or without lockdown: only confidentiality mode \
+                 hides the kernel's memory"
                     .to_owned()
             }
-            Error::Kernel { .. } => "`iowhy check` shows what this kernel allows".to_owned(),
-            Error::NoDevice { known, .. } => format!("the devices here are {}", known.join(" ")),
+            Error::Kernel { .. } => "`iowhy check` shows what this kernel supports".to_owned(),
+            Error::NoDevice { known, .. } => format!("available devices: {}", known.join(" ")),
             Error::TooManyDevices { .. } => {
-                "name fewer, or none to watch all of them and filter the report".to_owned()
+                "name fewer devices, or watch all devices and filter the report".to_owned()
             }
-            Error::Read { .. } => "is /proc and /sys mounted, and are you root?".to_owned(),
+            Error::Read { .. } => {
+                "check that /proc and /sys are mounted, and run iowhy as root".to_owned()
+            }
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Facts about this kernel, asked once and of the kernel itself, never of its version number.
+//! Facts about the running kernel, queried once from the kernel itself, never derived from its
+//! version number.
 //!
 //! What does not belong here: deciding anything from them (see [`crate::plan`]).
 
@@ -10,10 +11,11 @@ use rustc_hash::FxHashSet;
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// What the running kernel offers, as far as a watch depends on it.
+/// The features of the running kernel that a watch depends on.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// Tracepoints that the kernel's BTF describes, of those that iowhy knows, where they tell what is asked.
+    /// Tracepoints known to iowhy that the kernel's BTF describes, with the arguments that are
+    /// needed.
     pub tracepoints: FxHashSet<&'static str>,
     /// Whether request tracepoints carry the queue before the request (until 5.11).
     pub rq_events_have_queue: bool,
@@ -23,19 +25,20 @@ pub struct Facts {
     pub merge_events_have_request: bool,
     /// Whether a completion's status is a `blk_status_t`, not an error number.
     pub status_is_blk_status: bool,
-    /// Where the kernel's flags of a request stand.
+    /// The kernel's operations and flags of a request.
     pub operations: Operations,
-    /// Whether `sched_switch` tells, last of four, in what state a task leaves its CPU (from 5.19).
+    /// Whether `sched_switch` carries the previous task's state as its fourth argument (from 5.19).
     pub switch_has_state: bool,
-    /// Whether programs on tracepoints can be preempted (from 7.x), and may keep their CPU to themselves.
+    /// Whether BPF programs on tracepoints are preemptible (from 7.x) and may disable preemption.
     pub programs_are_preemptible: bool,
-    /// How the kernel tells the result of an io_uring request.
+    /// How the kernel reports the result of an io_uring request.
     pub uring_result: UringResult,
-    /// Whether it tells which request of a loop device one of the disk below is for.
+    /// Whether the kernel's types show which request of a loop device a request of the disk below
+    /// serves.
     pub loops_are_described: bool,
-    /// Bytes of a page.
+    /// Page size, bytes.
     pub page_size: u32,
-    /// Addresses of the functions that end bios, by their place in the wire's list.
+    /// Addresses of the bio completion functions, by their position in the wire's list.
     pub end_io: Vec<u64>,
 }
 
@@ -45,7 +48,7 @@ pub const URING: &str = "io_uring_complete";
 /// What [`URING`] carries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum UringResult {
-    /// The result without its request (until 5.16): nobody knows of which file.
+    /// The result without its request (until 5.16), so that the file is not known.
     #[default]
     Alone,
     /// The request, and the result as an argument.
@@ -70,7 +73,7 @@ impl Operations {
     }
 }
 
-/// Asks the kernel. `tracepoints` are those to look for.
+/// Queries the kernel. `tracepoints` are the names to check.
 pub fn probe(tracepoints: &[&'static str], symbols: &KernelSymbols) -> Result<Facts, Error> {
     let btf = Btf::from_vmlinux().map_err(|cause| Error::NoBtf { cause: cause.to_string() })?;
     let first_is_queue = |tracepoint: &str| {
@@ -79,7 +82,7 @@ pub fn probe(tracepoints: &[&'static str], symbols: &KernelSymbols) -> Result<Fa
             .is_some_and(|name| name.as_deref() == Some("request_queue"))
     };
     let uring_result = uring_result(&btf);
-    // Without its request a completion tells of no file.
+    // Without its request, a completion does not identify a file.
     let is_mute = |name: &str| name == URING && uring_result == UringResult::Alone;
     let is_there = |name: &&str| tracepoint(&btf, name).is_some() && !is_mute(name);
     Ok(Facts {
@@ -98,8 +101,9 @@ pub fn probe(tracepoints: &[&'static str], symbols: &KernelSymbols) -> Result<Fa
     })
 }
 
-/// Whether BPF's maps count as locked memory, of which RLIMIT_MEMLOCK allows a user little; since 5.11 they
-/// count as their cgroup's. No type tells: a helper that came with the change does, as in libbpf.
+/// Whether BPF maps are charged as locked memory, which RLIMIT_MEMLOCK limits. Since 5.11 they are
+/// charged to the memory cgroup. No type shows this; a helper that came with the change does, as in
+/// libbpf.
 pub fn maps_are_locked_memory() -> bool {
     static ANSWER: OnceLock<bool> = OnceLock::new();
     *ANSWER.get_or_init(|| {
@@ -115,7 +119,8 @@ fn tracepoint<'a>(btf: &'a Btf<'_>, name: &str) -> Option<FuncProto<'a>> {
     FuncProto::try_from(pointer.next_type()?).ok()
 }
 
-/// The struct names that a tracepoint's arguments point to, without its first, private one.
+/// The struct names that a tracepoint's arguments point to, without the first argument, which is
+/// private.
 fn tracepoint_arguments(btf: &Btf<'_>, name: &str) -> Vec<Option<String>> {
     let Some(proto) = tracepoint(btf, name) else { return Vec::new() };
     proto.iter().skip(1).map(|argument| pointee(btf.type_by_id(argument.ty))).collect()
@@ -144,8 +149,8 @@ fn status_is_blk_status(btf: &Btf<'_>) -> bool {
         .is_some_and(|name| name == "blk_status_t")
 }
 
-/// Whether a program that has preemption off may call global functions: since the verifier knows which
-/// of them sleep (6.15). Before 6.13 tracepoints had an SRCU too, with preemption off.
+/// Whether a program with preemption disabled may call global functions: the verifier tracks which
+/// of them sleep since 6.15. Before 6.13 tracepoints used SRCU too, with preemption disabled.
 fn may_hold_cpu(btf: &Btf<'_>) -> bool {
     let subprogram: Option<Struct<'_>> = btf.type_by_name("bpf_subprog_info");
     subprogram.is_some_and(|found| {
@@ -163,7 +168,7 @@ fn uring_result(btf: &Btf<'_>) -> UringResult {
     }
 }
 
-/// The loop device may be a module, whose types are described from 5.11 on.
+/// The loop driver may be a module; modules have BTF since 5.11.
 fn loops_are_described(btf: &Btf<'_>) -> bool {
     btf.type_by_name::<Struct<'_>>("loop_cmd").is_some()
         || Path::new("/sys/kernel/btf/loop").exists()

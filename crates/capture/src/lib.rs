@@ -1,31 +1,26 @@
-//! The live source of iowhy: what the kernel says while a watch runs.
+//! The live source of iowhy: what the kernel reports during a watch.
 //!
 //! | where | what lives there |
 //! |---|---|
-//! | `bpf/` | the shared header of the wire, the kernel's types, every kernel difference |
-//! | `src/probes/` | the BPF programs, a folder for each group that loads or fails on its own |
-//! | [`kernel`] | facts about this kernel, asked once |
-//! | [`plan`] | which probes, from facts and wishes: pure |
+//! | `bpf/` | the shared wire header, the kernel's types, every difference between kernels |
+//! | `src/probes/` | the BPF programs, one folder per group that loads or fails as a unit |
+//! | [`kernel`] | facts about the running kernel, queried once |
+//! | [`plan`] | selects probes from facts and wishes: pure |
 //! | [`privilege`] | capabilities, and what is lost without each |
-//! | `loader` | compiled programs, loaded by libbpf |
-//! | `settings` | what a watch tells its programs before they are loaded |
-//! | [`session`] | attach, read the ring, count what was lost |
-//! | `calls`, `file_calls` | system calls by number: what waits need of them, and which use files |
-//! | [`changes`] | settings of devices that change while a watch runs |
-//! | `counters` | what the programs count on their own, and what it means |
-//! | [`snapshot`] | what is there already when a watch begins, and still when it ends |
-//! | [`held_files`] | files that processes hold open |
-//! | [`reader`] | a process of iowhy's own that reads what may never answer |
-//! | [`standing`] | threads that sleep for others when a watch ends, and for whom |
-//! | [`uses`] | what programs do with files: which calls, and the tables in the kernel |
-//! | [`decode`] | wire records become the model's nouns |
-//! | [`host`] | devices, mounts, settings, users, as /proc and /sys tell them |
-//! | [`sampler`] | counters of the machine, read once a second |
-//! | [`survey`] | what this machine lets iowhy see |
-//! | [`locate`] | from a block of a device to its file, and back |
-//! | [`live`] | all of it as a [`iowhy_core::source::Source`] |
+//! | [`session`] | loads and attaches programs, reads the ring buffer, counts losses |
+//! | `counters` | counters of the BPF programs, and what they mean |
+//! | [`snapshot`] | what is in flight when a watch begins, and when it ends |
+//! | [`reader`] | a separate process of iowhy for reads that may hang |
+//! | [`standing`] | threads that wait for other threads when a watch ends, and for which |
+//! | [`uses`] | file use: the system calls, and the tables in the kernel |
+//! | [`decode`] | turns wire records into the model's rows |
+//! | [`host`] | devices, mounts, settings, users from /proc and /sys |
+//! | [`sampler`] | system counters, read once a second |
+//! | [`survey`] | what iowhy can see on this machine |
+//! | [`locate`] | maps blocks of a device to files, and back |
+//! | [`live`] | all of it as an [`iowhy_core::source::Source`] |
 //!
-//! What does not belong here: what the numbers mean, and how they are shown.
+//! What does not belong here: what the numbers mean, and how they are displayed.
 #![forbid(unsafe_code)]
 
 mod calls;

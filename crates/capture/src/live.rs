@@ -26,38 +26,38 @@ use iowhy_core::model::{Environment, Losses, Names};
 use iowhy_core::source::{Batch, Progress, Source};
 use std::path::Path;
 
-/// Records decoded at a time: few enough that their rows are still in the CPU's cache when they
-/// are taken on.
+/// Records decoded at a time: few enough that their rows are still in the CPU cache when they are
+/// processed further.
 const RECORDS_AT_ONCE: usize = 256;
 
-/// What the user asked of a watch.
+/// The options of a watch.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Devices by kernel name or by path under /dev; all when empty.
+    /// Devices by kernel name or path under /dev; empty for all.
     pub devices: Vec<String>,
-    /// Whether command lines of processes are kept: they may hold secrets.
+    /// Whether command lines of processes are kept: they may contain secrets.
     pub arguments: bool,
-    /// Stacks a second on each CPU; 0 for none.
+    /// Stacks per second on each CPU; 0 for none.
     pub stacks_per_second: u32,
-    /// Whether every single block event is wanted too.
+    /// Whether every single block event is recorded, too.
     pub events: bool,
-    /// Whether the waits of threads are wanted.
+    /// Whether the waits of threads are recorded.
     pub waits: bool,
-    /// Whether who waited for a waiting thread is wanted; it needs `waits`.
+    /// Whether to record who waited for a waiting thread; it needs `waits`.
     pub chains: bool,
-    /// Whether what programs do with files is wanted.
+    /// Whether the use of files by programs is recorded.
     pub files: bool,
-    /// Whether every single open is wanted; it needs `files`.
+    /// Whether every single open is recorded; it needs `files`.
     pub opens: bool,
-    /// System calls a second on each CPU above which they are no longer looked at.
+    /// System calls per second on each CPU above which they are no longer recorded.
     pub most_calls: u64,
-    /// Which counters are read, and how often; none of them without it.
+    /// Which counters are read, and how often; none if not set.
     pub sampling: Option<Sampling>,
 }
 
 impl Options {
-    /// What [`Options::most_calls`] is unless somebody says otherwise: each costs about 100 ns,
-    /// whatever it does, so this is 4 % of a CPU.
+    /// The default of [`Options::most_calls`]: each call costs about 100 ns, whatever it does, so
+    /// this is 4 % of a CPU.
     pub const MOST_CALLS: u64 = 400_000;
 
     /// What the plan is made from; `devices` are the numbers of those that were named.
@@ -76,7 +76,7 @@ impl Options {
     }
 }
 
-/// A watch that is running, or that has ended and is being read to its end.
+/// A watch that is running, or that has ended and is being drained.
 pub struct Live {
     session: Session,
     decoder: Decoder,
@@ -84,18 +84,18 @@ pub struct Live {
     environment: Environment,
     stopped: bool,
     empty: bool,
-    /// Whatever ended before this time has been read.
+    /// Everything that ended before this time has been read.
     seen_ns: u64,
     /// Whether only some devices are watched.
     limited: bool,
     held_back: HeldBack,
     in_flight: InFlight,
     at_end: LookedAt,
-    /// Who slept when the watch began, until it is told.
+    /// Threads that were asleep when the watch began, until they are handed over.
     asleep: Vec<Vec<u8>>,
-    /// Who slept for others when it ended.
+    /// Threads that waited for other threads when it ended.
     standing: Vec<Standing>,
-    /// What programs do with files, where it is wanted.
+    /// The use of files, where it is recorded.
     tables: Option<Tables>,
     cpu_before_ns: u64,
     sampler: Option<Sampler>,
@@ -103,7 +103,7 @@ pub struct Live {
 }
 
 impl Live {
-    /// Begins to watch.
+    /// Begins a watch.
     pub fn begin(options: &Options) -> Result<Live, Error> {
         let cpu_before_ns = own::cpu_ns();
         privilege::require()?;
@@ -163,7 +163,8 @@ impl Live {
         })
     }
 
-    /// Ends the watch; `why` stands in the recording. What is in the ring can still be read.
+    /// Ends the watch; `why` is written to the recording. What is in the ring buffer can still be
+    /// read.
     pub fn stop(&mut self, why: &str) {
         if self.stopped {
             return;
@@ -176,11 +177,12 @@ impl Live {
         self.session.detach();
         self.environment.losses = self.losses();
         self.environment.retried_submissions = self.session.retried_submissions();
-        // Now that nothing is told any more: else one that wakes meanwhile is told twice.
+        // Only now that nothing is recorded any more: a thread that wakes meanwhile would be
+        // recorded twice.
         let waiting = self.decoder.waiting_processes();
         let (standing, more) = standing::now(&self.session, waiting, &self.reader);
         self.standing = standing;
-        let meaning = "threads that slept at the end beyond those that iowhy looks at";
+        let meaning = "threads asleep at the end beyond those that iowhy checks";
         self.environment.losses.add("standing", more, meaning, false);
         self.environment.end_ns = system::now_ns();
         self.environment.ended_by = why.to_owned();
@@ -189,7 +191,7 @@ impl Live {
         self.changes.look(&mut self.environment.devices, &self.reader);
     }
 
-    /// Brings losses and cost in the environment up to date; after the end they are.
+    /// Updates losses and cost in the environment; after the end they are final.
     pub fn refresh(&mut self, names: &Names) {
         if self.stopped {
             return;
@@ -203,19 +205,20 @@ impl Live {
         self.environment.cost.cpu_ns = self.cpu_ns();
     }
 
-    /// Whether the last look found no more than it could take: there is time to wait.
+    /// Whether the last read drained the ring buffer: there is time to wait.
     pub fn is_empty(&self) -> bool {
         self.empty
     }
 
-    /// How long there is nothing to do but read the ring: until counters are to be read.
+    /// Time until the next work other than reading the ring buffer: until counters are due.
     pub fn idle_for(&self) -> std::time::Duration {
         self.sampler.as_ref().map_or(std::time::Duration::MAX, Sampler::due_in)
     }
 
-    /// Rows of whatever had ended by then, CLOCK_MONOTONIC nanoseconds, have been given.
+    /// The time up to which rows of everything that ended have been handed over, CLOCK_MONOTONIC
+    /// nanoseconds.
     pub fn seen_ns(&self) -> u64 {
-        // What was done with files is handed over later than what the ring holds.
+        // The use of files is handed over later than the ring buffer's records.
         self.tables.as_ref().map_or(self.seen_ns, |tables| self.seen_ns.min(tables.settled_ns))
     }
 
@@ -232,7 +235,7 @@ impl Live {
         self.session.read(RECORDS_AT_ONCE, |record| decoder.record(record, batch, names))
     }
 
-    /// What programs did with files, when it is time; the names that it refers to were read before.
+    /// Hands over the use of files when it is due; the names that it refers to were read before.
     fn drain_uses(&mut self, batch: &mut Batch, names: &mut Names) {
         let (Some(tables), decoder) = (&mut self.tables, &mut self.decoder) else { return };
         if tables.is_due(&mut self.session, self.empty) {
@@ -243,7 +246,7 @@ impl Live {
         self.environment.limits.append(&mut tables.limits);
     }
 
-    /// Says who those are of whom counters were told first.
+    /// Adds the processes whose counters were reported before the processes themselves.
     fn meet_counted(&mut self, batch: &mut Batch, names: &mut Names) -> Vec<u32> {
         let counted = self.sampler.as_mut().map(Sampler::told).unwrap_or_default();
         counted.iter().for_each(|pid| self.decoder.meet(*pid, batch, names));
@@ -322,7 +325,7 @@ impl Source for Live {
         if is_over {
             self.finish(batch, names);
         } else if let Some(sampler) = self.sampler.as_mut().filter(|_| !self.stopped) {
-            // What ended before is to be read before: a recording is cut by the order of rows.
+            // What ended before must be read before: a recording is cut by the order of rows.
             sampler.look_if_due(!self.empty, &self.session, batch, names);
         }
         let counted = self.meet_counted(batch, names);
@@ -337,7 +340,7 @@ impl Source for Live {
     }
 }
 
-/// The tables that such a watch fills.
+/// The tables that a watch with these options fills.
 fn tables_of(options: &Options) -> Vec<String> {
     let groups: [(bool, &[&str]); 6] = [
         (true, &["requests", "request_parts", "stacks", "processes"]),
@@ -351,14 +354,14 @@ fn tables_of(options: &Options) -> Vec<String> {
     wanted.flat_map(|(_, names)| names).map(|name| (*name).to_owned()).collect()
 }
 
-/// What this kernel offers to the probes that iowhy has.
+/// What this kernel provides for iowhy's probes.
 pub fn facts() -> Result<Facts, Error> {
     let tracepoints: Vec<&'static str> =
         PROBES.iter().filter_map(|probe| probe.tracepoint).collect();
     kernel::probe(&tracepoints, &KernelSymbols::find()?)
 }
 
-/// Without the probes that a watch cannot do without, none begins.
+/// Fails if a probe is missing that every watch requires.
 fn require_probes(plan: &Plan) -> Result<(), Error> {
     match plan.first_needed_missing() {
         None => Ok(()),
@@ -370,7 +373,7 @@ fn require_probes(plan: &Plan) -> Result<(), Error> {
     }
 }
 
-/// Tells the decoder what it has to know of a session that has begun.
+/// Passes facts of the started session to the decoder.
 fn tell(decoder: &mut Decoder, session: &Session, start_ns: u64) {
     decoder.start_ns = start_ns;
     decoder.writers = Writers::now(session);
@@ -378,15 +381,15 @@ fn tell(decoder: &mut Decoder, session: &Session, start_ns: u64) {
     decoder.waits = waits(session);
 }
 
-/// What decodes waits, with the kernel's maps of their stacks.
+/// The decoder of waits, with the kernel's maps of their stacks.
 fn waits(session: &Session) -> Waits {
     let maps = ["wait_stacks", "wait_stacks_2"];
     let stacks = maps.iter().filter_map(|map| session.handle(map)).collect();
     Waits::with(stacks, session.handle("wait_user_stacks"))
 }
 
-/// What no privilege helps against: said before anything is tried, for the kernel's own answers to it
-/// are long and say something else.
+/// Fails on what no privilege helps against. Checked before anything is tried, because the kernel's
+/// own errors for it are long and misleading.
 fn require_kernel() -> Result<(), Error> {
     if !Path::new("/sys/kernel").exists() {
         return Err(Error::NoSys);
@@ -400,7 +403,7 @@ fn find_devices(wanted: &[String], environment: &Environment) -> Result<Vec<u32>
         let name = wanted.strip_prefix("/dev/").unwrap_or(wanted);
         let known = &environment.devices;
         let found = known.iter().find(|device| device.name == name)?;
-        // A partition is watched through its whole disk: that is where requests are.
+        // A partition is watched through its whole disk, which has the requests.
         let disk =
             found.partition_of.as_ref().and_then(|disk| known.iter().find(|d| d.name == *disk));
         let device = disk.unwrap_or(found);
@@ -422,7 +425,7 @@ fn find_devices(wanted: &[String], environment: &Environment) -> Result<Vec<u32>
         .collect()
 }
 
-/// A watch of some devices keeps nothing of the others, nor of what is mounted from them.
+/// Removes the devices that are not watched, and what is mounted from them.
 fn keep_watched(environment: &mut Environment, watched: &[u32]) {
     if watched.is_empty() {
         return;
@@ -443,22 +446,23 @@ fn keep_watched(environment: &mut Environment, watched: &[u32]) {
     });
 }
 
-/// A sentence for each thing that this watch cannot see.
+/// A sentence for each thing that is not visible to this watch.
 fn limits(plan: &Plan, session: &Session, facts: &Facts, unlisted: u64) -> Vec<String> {
     let missing = plan
         .missing
         .iter()
-        .map(|probe| format!("no {}: this kernel has no {}", probe.gives, probe.needs()));
+        .map(|probe| format!("not visible: {}; this kernel has no {}", probe.gives, probe.needs()));
     let failed = session.failed.iter().map(|(probe, cause)| {
         let cause = cause.lines().next().unwrap_or_default();
-        format!("no {}: {} could not be used: {cause}", probe.gives, probe.program)
+        format!("not visible: {}; {} could not be used: {cause}", probe.gives, probe.program)
     });
     let hidden = facts.end_io.iter().all(|address| *address == 0).then(|| {
-        "no files of direct I/O, no journals: /proc/kallsyms hides addresses (kernel.kptr_restrict)"
+        "not visible: files of direct I/O, journals; /proc/kallsyms hides addresses \
+         (kernel.kptr_restrict)"
             .to_owned()
     });
     let unlisted = (unlisted > 0).then(|| {
-        let found = "found in flight when the watch began, listed only if they end: the kernel's \
+        let found = "in flight when the watch began: listed only on completion, because the kernel's \
                      list of them was not found";
         format!("{} {found}", plural(unlisted, "request"))
     });

@@ -1,14 +1,14 @@
-//! Which probes a watch uses, from facts and wishes. Pure, so that it can be tested with kernels
-//! that nobody has.
+//! Selects the probes of a watch from facts and wishes. Pure, so that it can be tested with kernels
+//! that are not at hand.
 
 use crate::kernel::{self, Facts};
 
-/// A group of programs that is loaded or fails as one.
+/// A group of BPF programs that loads or fails as a unit.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Group {
-    /// Requests: every watch needs it.
+    /// Requests: required by every watch.
     Block,
-    /// Who makes pages dirty.
+    /// Who dirties pages.
     Writeback,
     /// Every single block event, only on request.
     Events,
@@ -16,36 +16,36 @@ pub enum Group {
     Wait,
     /// What programs do with files.
     File,
-    /// What comes into the page cache and leaves it, only on request.
+    /// Additions to the page cache and removals from it, only on request.
     PageCache,
-    /// What is there already when the watch begins: run by iowhy itself.
+    /// State that exists when the watch begins: run by iowhy itself.
     Snapshot,
 }
 
 /// A program on a tracepoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Probe {
-    /// The group that it is part of.
+    /// The group that it belongs to.
     pub group: Group,
     /// Its name in the BPF object.
     pub program: &'static str,
     /// The tracepoint it is attached to; `None` for a program that iowhy runs itself.
     pub tracepoint: Option<&'static str>,
-    /// What nobody can see without it. Several probes of a group that give the same stand for one
-    /// another: kernels have the one or the other.
+    /// What is not visible without it. Several probes of a group with the same text are
+    /// alternatives: a kernel has one or the other.
     pub gives: &'static str,
-    /// Whether a watch without it is worth nothing.
+    /// Whether a watch is worthless without it.
     pub needed: bool,
-    /// Whether it does only what another program on its tracepoint was kept from: where tracepoints can be
-    /// preempted.
+    /// Whether it only handles events that another program on the same tracepoint missed because of
+    /// BPF recursion protection: needed where tracepoints are preemptible.
     pub again: bool,
 }
 
 impl Probe {
-    /// What a kernel has none of that cannot give it.
+    /// What a kernel lacks that cannot provide it.
     pub fn needs(&self) -> String {
         match self.tracepoint.unwrap_or(self.program) {
-            kernel::URING => format!("{} that tells its request", kernel::URING),
+            kernel::URING => format!("{} with a request argument", kernel::URING),
             name => name.to_owned(),
         }
     }
@@ -62,7 +62,7 @@ const fn probe(
 }
 
 const fn again(program: &'static str, tracepoint: &'static str) -> Probe {
-    let gives = "what another task kept the program before it from";
+    let gives = "events missed because of BPF recursion protection";
     Probe { again: true, ..probe(Group::Block, program, tracepoint, gives, false) }
 }
 
@@ -70,45 +70,39 @@ const fn look(program: &'static str, gives: &'static str) -> Probe {
     Probe { group: Group::Snapshot, program, tracepoint: None, gives, needed: false, again: false }
 }
 
-/// Every probe, in the order of attachment: what ends a request comes before what begins it, so
-/// that no request begins for which the end would not be seen.
+/// Every probe, in the order of attachment: what ends a request is attached before what begins it,
+/// so that no request begins whose end would be missed.
 pub const PROBES: &[Probe] = &[
-    probe(Group::Block, "on_complete", "block_rq_complete", "the end of requests", true),
+    probe(Group::Block, "on_complete", "block_rq_complete", "request completions", true),
     probe(
         Group::Block,
         "on_bio_complete",
         "block_bio_complete",
-        "devices without requests (zram, device mapper)",
+        "bio-based devices (zram, device mapper)",
         false,
     ),
     probe(
         Group::Block,
         "on_requeue",
         "block_rq_requeue",
-        "how often drivers give requests back",
+        "how often drivers requeue requests",
         false,
     ),
-    probe(Group::Block, "on_issue", "block_rq_issue", "when the driver gets a request", true),
+    probe(Group::Block, "on_issue", "block_rq_issue", "when a request is issued", true),
     probe(
         Group::Block,
         "on_insert",
         "block_rq_insert",
-        "time in the scheduler apart from dispatch",
+        "time in the scheduler before dispatch",
         false,
     ),
     probe(Group::Block, "on_get", "block_getrq", "waits for wbt, iocost and tags", false),
-    probe(
-        Group::Block,
-        "on_split",
-        "block_split",
-        "the beginning of requests that were split",
-        false,
-    ),
+    probe(Group::Block, "on_split", "block_split", "start times of split requests", false),
     probe(
         Group::Block,
         "on_queue",
         "block_bio_queue",
-        "who asked, for which file, and since when",
+        "submitter, file and queue time of requests",
         true,
     ),
     again("on_complete_again", "block_rq_complete"),
@@ -142,25 +136,25 @@ pub const PROBES: &[Probe] = &[
         Group::Writeback,
         "on_dirty",
         "writeback_dirty_folio",
-        "who dirtied what writeback writes",
+        "who dirtied the pages of writeback",
         false,
     ),
     probe(
         Group::Writeback,
         "on_dirty_page",
         "writeback_dirty_page",
-        "who dirtied what writeback writes",
+        "who dirtied the pages of writeback",
         false,
     ),
     probe(Group::Wait, "on_waking", "sched_waking", "who woke a waiting thread, and when", false),
     probe(Group::Wait, "on_switch", "sched_switch", "where blocked threads waited", false),
     Probe {
         group: Group::Wait,
-        ..look("list_sleepers", "waits that began before the watch and do not end in it")
+        ..look("list_sleepers", "waits that began before the watch and outlast it")
     },
     Probe {
         group: Group::Wait,
-        ..look("list_thread_sleepers", "chains of waits that last until the watch ends")
+        ..look("list_thread_sleepers", "wait chains that last until the watch ends")
     },
     probe(
         Group::File,
@@ -170,7 +164,7 @@ pub const PROBES: &[Probe] = &[
         false,
     ),
     probe(Group::File, "on_call_begins", "sys_enter", "how long calls on files take", false),
-    probe(Group::File, "on_uring_complete", kernel::URING, "what io_uring does with files", false),
+    probe(Group::File, "on_uring_complete", kernel::URING, "file operations by io_uring", false),
     probe(Group::File, "on_file_fault", "mm_filemap_fault", "page faults on mapped files", false),
     probe(
         Group::File,
@@ -183,30 +177,27 @@ pub const PROBES: &[Probe] = &[
         Group::PageCache,
         "on_page_added",
         "mm_filemap_add_to_page_cache",
-        "what comes into the page cache",
+        "pages added to the page cache",
         false,
     ),
     probe(
         Group::PageCache,
         "on_page_removed",
         "mm_filemap_delete_from_page_cache",
-        "what leaves the page cache",
+        "pages removed from the page cache",
         false,
     ),
-    look("look_in_flight", "requests that began before the watch and do not end in it"),
-    look("list_under_way", "the age of what is in flight, while the watch runs"),
-    look(
-        "list_writers",
-        "who has files open for writing whose pages were dirtied before the watch",
-    ),
+    look("look_in_flight", "requests that began before the watch and outlast it"),
+    look("list_under_way", "the age of requests in flight during the watch"),
+    look("list_writers", "who has files open for writing, for pages dirtied before the watch"),
 ];
 
 /// What the user wants to see.
 #[derive(Clone, Debug, Default)]
 pub struct Wishes {
-    /// Device numbers to watch; all when empty.
+    /// Device numbers to watch; empty for all.
     pub devices: Vec<u32>,
-    /// Stacks a second on each CPU; 0 for none.
+    /// Stacks per second on each CPU; 0 for none.
     pub stacks_per_second: u32,
     /// Whether user stacks are taken too.
     pub user_stacks: bool,
@@ -214,13 +205,13 @@ pub struct Wishes {
     pub events: bool,
     /// Whether the waits of threads are wanted.
     pub waits: bool,
-    /// Whether who waited for a waiting thread is wanted.
+    /// Whether to record who waited for a waiting thread.
     pub chains: bool,
     /// Whether what programs do with files is wanted.
     pub files: bool,
     /// Whether every single open is wanted.
     pub opens: bool,
-    /// Whether what comes into the page cache and leaves it is counted.
+    /// Whether additions to the page cache and removals from it are counted.
     pub page_cache: bool,
 }
 
@@ -236,17 +227,17 @@ impl Wishes {
     }
 }
 
-/// What will be loaded, and what cannot be.
+/// What will be loaded, and what this kernel cannot provide.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// The probes to attach, in order.
     pub probes: Vec<Probe>,
-    /// Probes whose tracepoint this kernel lacks, and in whose place no other gives the same.
+    /// Probes whose tracepoint this kernel lacks, without an alternative that gives the same.
     pub missing: Vec<Probe>,
 }
 
 impl Plan {
-    /// Chooses from `facts` what `wishes` ask for.
+    /// Selects the probes for `wishes` that `facts` allow.
     pub fn new(facts: &Facts, wishes: &Wishes) -> Plan {
         let is_meant = |probe: &Probe| {
             wishes.want(probe.group) && (!probe.again || facts.programs_are_preemptible)
@@ -262,7 +253,7 @@ impl Plan {
         Plan { probes, missing }
     }
 
-    /// The first probe that is missing although no watch can do without it.
+    /// The first missing probe that every watch requires.
     pub fn first_needed_missing(&self) -> Option<&Probe> {
         self.missing.iter().find(|probe| probe.needed)
     }
@@ -334,7 +325,7 @@ mod tests {
         );
         assert_eq!(plan.groups(), [Group::Block, Group::Snapshot]);
         assert_eq!(plan.first_needed_missing(), None);
-        assert_eq!(plan.missing[0].gives, "who dirtied what writeback writes");
+        assert_eq!(plan.missing[0].gives, "who dirtied the pages of writeback");
     }
 
     #[test]
@@ -348,7 +339,7 @@ mod tests {
     fn what_a_kernel_lacks_is_said() {
         let plan = Plan::new(&facts_without(&["mm_filemap_fault", kernel::URING]), &EVERYTHING);
         let needs: Vec<String> = plan.missing.iter().map(Probe::needs).collect();
-        assert_eq!(needs, ["io_uring_complete that tells its request", "mm_filemap_fault"]);
+        assert_eq!(needs, ["io_uring_complete with a request argument", "mm_filemap_fault"]);
     }
 
     #[test]

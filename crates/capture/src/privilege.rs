@@ -1,25 +1,25 @@
-//! The capabilities that a watch needs or can use: one table, which `iowhy check`, the hint of a
-//! refused watch and the limits of a watch all read.
+//! The capabilities that a watch needs or can use: one table for `iowhy check`, the hint of a
+//! refused watch and the limits of a watch.
 //!
-//! What does not belong here: what a kernel refuses to everybody (see [`crate::live`]).
+//! What does not belong here: what a kernel refuses to every user (see [`crate::live`]).
 
 use crate::error::Error;
 use crate::kernel;
 use rustix::process::{Resource, getrlimit};
 use rustix::thread::CapabilitySet;
 
-/// A capability, and what is lost without it.
+/// A capability, and what is not visible without it.
 #[derive(Clone, Copy, Debug)]
 pub struct Capability {
-    /// The kernel's name of it.
+    /// The kernel's name for it.
     pub name: &'static str,
-    /// Whether no watch begins without it.
+    /// Whether a watch requires it.
     pub needed: bool,
-    /// What cannot be seen without it.
+    /// What is not visible without it.
     pub lost: &'static str,
-    /// Any of these will do.
+    /// The capabilities of which any one suffices.
     any: CapabilitySet,
-    /// Whether this machine asks for it.
+    /// Whether this machine requires it.
     asked_for: fn() -> bool,
 }
 
@@ -28,45 +28,45 @@ const CAPABILITIES: &[Capability] = &[
     Capability {
         name: "CAP_BPF",
         needed: true,
-        lost: "every request: only /proc/diskstats is left",
+        lost: "all requests: only /proc/diskstats is left",
         any: CapabilitySet::BPF.union(CapabilitySet::SYS_ADMIN),
         asked_for: everywhere,
     },
     Capability {
         name: "CAP_PERFMON",
         needed: true,
-        lost: "every request: only /proc/diskstats is left",
+        lost: "all requests: only /proc/diskstats is left",
         any: CapabilitySet::PERFMON.union(CapabilitySet::SYS_ADMIN),
         asked_for: everywhere,
     },
     Capability {
         name: "CAP_SYS_RESOURCE",
         needed: true,
-        lost: "every request: this kernel counts BPF's maps as locked memory, of which RLIMIT_MEMLOCK \
-               allows too little",
+        lost: "all requests: this kernel charges BPF maps as locked memory, and RLIMIT_MEMLOCK is too \
+               low",
         any: CapabilitySet::SYS_RESOURCE,
         asked_for: maps_need_room,
     },
     Capability {
         name: "CAP_SYS_PTRACE",
         needed: false,
-        lost: "of other users' processes: names of their functions, their counters in /proc/PID/io, \
-               what they hold open, and locks in which they stall",
+        lost: "function names, counters in /proc/PID/io, open files and blocking locks of other users' \
+               processes",
         any: CapabilitySet::SYS_PTRACE,
         asked_for: everywhere,
     },
     Capability {
         name: "CAP_DAC_READ_SEARCH",
         needed: false,
-        lost: "of other users' processes: their counters in /proc/PID/io, what they hold open, and \
-               names of functions of programs that only they may read",
+        lost: "counters in /proc/PID/io and open files of other users' processes, and function names \
+               of programs that only those users may read",
         any: CapabilitySet::DAC_READ_SEARCH.union(CapabilitySet::DAC_OVERRIDE),
         asked_for: everywhere,
     },
     Capability {
         name: "CAP_SYSLOG",
         needed: false,
-        lost: "names of the kernel's functions, files of direct I/O, journals and swap, where \
+        lost: "kernel function names, and files of direct I/O, journals and swap, where \
                kernel.kptr_restrict is 1",
         any: CapabilitySet::SYSLOG,
         asked_for: everywhere,
@@ -77,17 +77,17 @@ fn everywhere() -> bool {
     true
 }
 
-/// Whether BPF's maps are locked memory (before 5.11), of which there is a limit.
+/// Whether BPF maps are charged as locked memory (before 5.11) and a limit is set.
 fn maps_need_room() -> bool {
     getrlimit(Resource::Memlock).current.is_some() && kernel::maps_are_locked_memory()
 }
 
-/// Those that this machine asks for.
+/// The capabilities that this machine requires.
 pub fn asked_for() -> impl Iterator<Item = &'static Capability> {
     CAPABILITIES.iter().filter(|it| (it.asked_for)())
 }
 
-/// Those that this process lacks.
+/// The capabilities that this process lacks.
 pub fn missing() -> Vec<&'static Capability> {
     match rustix::thread::capabilities(None) {
         Ok(sets) => missing_of(sets.effective),
@@ -100,7 +100,7 @@ fn missing_of(effective: CapabilitySet) -> Vec<&'static Capability> {
     missing.filter(|it| (it.asked_for)()).collect()
 }
 
-/// An error where this process lacks what no watch begins without.
+/// Returns an error if this process lacks a capability that every watch requires.
 pub fn require() -> Result<(), Error> {
     let missing: Vec<&str> =
         missing().into_iter().filter(|it| it.needed).map(|it| it.name).collect();
@@ -110,17 +110,17 @@ pub fn require() -> Result<(), Error> {
     Err(Error::Privilege { missing: missing.join(", "), granting: granting() })
 }
 
-/// The command that grants all of them: what it sets replaces what was set before.
+/// The command that grants all of them. It replaces capabilities that were set before.
 pub fn granting() -> String {
     let names: Vec<String> = asked_for().map(|it| it.name.to_lowercase()).collect();
     format!("sudo setcap {}+ep \"$(command -v iowhy)\"", names.join(","))
 }
 
-/// A sentence for each thing that a watch cannot see for want of a capability. Whether addresses of the
-/// kernel are hidden depends on more than that, and a watch finds out.
+/// A sentence for each missing capability: what is not visible without it. CAP_SYSLOG is left out:
+/// whether kernel addresses are hidden depends on more than that, and a watch detects it.
 pub fn limits() -> impl Iterator<Item = String> {
     let lost = missing().into_iter().filter(|it| !it.any.contains(CapabilitySet::SYSLOG));
-    lost.map(|it| format!("missing {}, so lost is {}", it.name, it.lost))
+    lost.map(|it| format!("not visible: {}; missing {}", it.lost, it.name))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Programs in the kernel: loaded, attached, read from, and removed with the session.
+//! BPF programs in the kernel: loaded, attached, read from, and unloaded with the session.
 //!
 //! What does not belong here: which programs (see [`crate::plan`]) and what their records mean
 //! (see [`crate::decode`]).
@@ -21,8 +21,8 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::rc::Rc;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// The compiled programs of a group; the first that the kernel takes is used. The plain ones do
-/// without atomic instructions, which Linux 5.12 brought.
+/// The compiled programs of a group; the first object that the kernel accepts is used. The plain
+/// ones do without atomic instructions, which Linux 5.12 added.
 fn objects_of(group: Group) -> Vec<&'static [u8]> {
     match group {
         Group::Block => vec![object!("block"), object!("block-plain")],
@@ -37,20 +37,20 @@ fn objects_of(group: Group) -> Vec<&'static [u8]> {
 
 /// Programs that are attached, and the ring they write to.
 pub struct Session {
-    // Fields are dropped in this order: detach first, then forget the ring and the maps.
+    // Drop order: detach first, then free the ring buffer and the maps.
     links: Vec<(Probe, Link)>,
     ring: RingBuffer<'static>,
     inbox: Rc<RefCell<Inbox>>,
     objects: Vec<Object>,
-    /// Runs that programs which are detached by now had skipped, by group.
+    /// Runs that were skipped of programs that are detached by now, by group.
     skipped_before: FxHashMap<Group, u64>,
-    /// What each map held at the end and did not tell.
+    /// Entries that each map held at the end and did not list.
     untold: RefCell<FxHashMap<&'static str, u64>>,
-    /// Probes that were planned and could not be used, with the kernel's reason.
+    /// Probes that were planned but could not be used, with the kernel's reason.
     pub failed: Vec<(Probe, String)>,
 }
 
-/// Records copied out of the ring, one after the other, each ending at a multiple of 8 bytes.
+/// Records copied out of the ring buffer, in order, each padded to a multiple of 8 bytes.
 #[derive(Default)]
 struct Inbox {
     bytes: Vec<u8>,
@@ -58,9 +58,9 @@ struct Inbox {
 }
 
 impl Session {
-    /// Loads and attaches what `plan` says. What is not needed by every watch may fail: it is
-    /// noted in [`Session::failed`].
-    /// `attached` is called with each group whose programs run from then on: block first.
+    /// Loads and attaches the probes of `plan`. Probes that are not needed by every watch may fail:
+    /// they are noted in [`Session::failed`].
+    /// `begun` is called when requests are seen from then on.
     pub fn begin(
         plan: &Plan,
         facts: &Facts,
@@ -70,7 +70,8 @@ impl Session {
         loader::keep_warnings();
         let settings = settings::of(facts, wishes)?;
         let (mut objects, mut failed) = (Vec::new(), Vec::new());
-        // All before the first is attached: the verifier takes a CPU for a while, which is no part of a watch.
+        // Load all before the first is attached: the verifier uses a CPU for a while, which is not
+        // part of the watch.
         load_groups(plan, &settings, &mut objects, &mut failed)?;
         let inbox = Rc::new(RefCell::new(Inbox::default()));
         let ring = ring(&objects, &inbox)?;
@@ -94,7 +95,7 @@ impl Session {
         Ok(session)
     }
 
-    /// A program that iowhy runs itself, where it could be loaded.
+    /// Returns a program that iowhy runs itself, if it could be loaded.
     pub fn program(&self, name: &str) -> Option<ProgramMut<'_>> {
         find_program(&self.objects, name)
     }
@@ -114,8 +115,8 @@ impl Session {
         Ok(())
     }
 
-    /// Hands up to `most` records to `each`, and those that came while programs were attached; returns
-    /// how many there were.
+    /// Hands up to `most` records to `each`, and those that came while programs were attached.
+    /// Returns how many there were.
     pub fn read(&self, most: usize, mut each: impl FnMut(&[u8])) -> usize {
         self.ring.consume_raw_n(most);
         let mut inbox = self.inbox.borrow_mut();
@@ -133,11 +134,12 @@ impl Session {
     /// Detaches every program: nothing new begins or ends in the ring.
     pub fn detach(&mut self) {
         self.skipped_before = self.skipped_runs(|_| true);
-        // What ends requests goes last: else one would seem to be in flight that has ended.
+        // Programs for completions go last: otherwise a completed request would seem to be in
+        // flight.
         while self.links.pop().is_some() {}
     }
 
-    /// What is still in flight, each as a record without an end.
+    /// Hands each request that is still in flight to `each`, as a record without an end.
     pub fn pending(&self, mut each: impl FnMut(&[u8])) {
         self.each_value("pending", |value| {
             let Ok((pair, _)) = wire::wire_pair::ref_from_prefix(value) else { return };
@@ -150,18 +152,18 @@ impl Session {
         self.overflowed(each);
     }
 
-    /// What is in flight beyond the table of it, each as a record without an end.
+    /// Hands the requests in flight beyond their table to `each`, as records without an end.
     pub fn overflowed(&self, each: impl FnMut(&[u8])) {
         self.each_value("overflow", each);
     }
 
-    /// Who still sleeps, each as a wait without an end.
+    /// Hands each sleep that is still open to `each`, as a wait without an end.
     pub fn asleep(&self, each: impl FnMut(&[u8])) {
         self.each_value("sleepers", each);
     }
 
-    /// Hands every entry of a hash map to `each`, and removes it. What is left then is told with the next
-    /// call, or lost.
+    /// Hands every entry of a hash map to `each`, and removes it. Entries that remain are listed by
+    /// the next call, or lost.
     pub fn take_values(&self, name: &'static str, mut each: impl FnMut(&[u8])) {
         let Some(map) = self.map(name) else { return };
         let batch = batch_of(&map);
@@ -171,7 +173,7 @@ impl Session {
         self.untold.borrow_mut().insert(name, untold(&map, 0));
     }
 
-    /// The values of a map with one entry for each CPU.
+    /// Returns the values of a map with one entry per CPU.
     pub fn each_cpu(&self, map: &str) -> Vec<Vec<u8>> {
         let key = 0_u32.to_ne_bytes();
         let values = self.map(map).and_then(|map| map.lookup_percpu(&key, MapFlags::ANY).ok()?);
@@ -181,15 +183,15 @@ impl Session {
     /// Sets the only entry of a map.
     pub fn set(&self, map: &str, value: &[u8]) {
         if let Some(map) = self.map(map) {
-            // It fails only where the map is not the one it was made for.
+            // It fails only where the map does not match the value.
             let _same = map.update(&0_u32.to_ne_bytes(), value, MapFlags::ANY);
         }
     }
 
-    /// Detaches one program; whether it was attached.
+    /// Detaches one program. Returns whether it was attached.
     pub fn detach_program(&mut self, program: &str) -> bool {
         let before = self.links.len();
-        // What the kernel says of a program goes with it.
+        // The kernel's statistics of a program go with it.
         self.skipped_before = self.skipped_runs(|probe| probe.program == program);
         self.links.retain(|(probe, _)| probe.program != program);
         self.links.len() < before
@@ -209,13 +211,13 @@ impl Session {
                 told += 1;
             }
         }
-        // While programs run, what came since is none of it.
+        // While programs run, entries that came since are not lost.
         if self.links.is_empty() {
             self.untold.borrow_mut().insert(name, untold(&map, told));
         }
     }
 
-    /// Adds what was there at the end and could not be listed.
+    /// Adds what was present at the end and could not be listed.
     pub fn untold(&self, losses: &mut Losses) {
         let untold = self.untold.borrow();
         let of = |names: &[&str]| names.iter().filter_map(|name| untold.get(name)).sum();
@@ -227,7 +229,7 @@ impl Session {
         losses.add("list_uses", of(&["uses", "uses_2"]), meaning, false);
     }
 
-    /// A map that somebody else reads, too.
+    /// Returns a map that other code reads, too.
     pub fn handle(&self, map: &str) -> Option<MapHandle> {
         MapHandle::try_from(&self.map(map)?).ok()
     }
@@ -236,19 +238,19 @@ impl Session {
         self.objects.iter().flat_map(Object::maps).find(|map| map.name() == name)
     }
 
-    /// Adds what the programs lost.
+    /// Adds the losses of the BPF programs.
     pub fn losses(&self, losses: &mut Losses) {
         for (counter, place, meaning, requests) in COUNTERS {
             losses.add(place, self.counter(*counter), meaning, *requests);
         }
         let skipped = self.skipped_runs(|_| true);
         for (group, place, what, requests) in SKIPPED {
-            let meaning = format!("{what} not seen: iowhy's program for them was interrupted");
+            let meaning = format!("{what} missed: BPF recursion protection");
             losses.add(place, skipped.get(group).copied().unwrap_or(0), &meaning, *requests);
         }
     }
 
-    /// Submissions that must not wait and were made again.
+    /// Submissions that must not block (REQ_NOWAIT) and were retried.
     pub fn retried_submissions(&self) -> u64 {
         self.counter(wire::COUNT_RETRIED)
     }
@@ -257,7 +259,8 @@ impl Session {
         self.map("counters").map_or(0, |map| counter(&map, number))
     }
 
-    /// The runs that were skipped, by group: of programs that are gone, and of those attached that are meant.
+    /// Runs that were skipped, by group: of programs that are detached, and of the attached ones
+    /// selected by `is_meant`.
     fn skipped_runs(&self, is_meant: impl Fn(&Probe) -> bool) -> FxHashMap<Group, u64> {
         let mut skipped = self.skipped_before.clone();
         let known: Vec<_> = libbpf_rs::query::ProgInfoIter::default().collect();
@@ -271,7 +274,7 @@ impl Session {
             };
             let second = self.links.iter().find(|(other, _)| is_second(other));
             if !probe.again {
-                // What both were kept from is lost.
+                // Only what both missed is lost.
                 let least = second.and_then(|(_, link)| misses(link)).unwrap_or(u64::MAX);
                 let own = misses(link).unwrap_or(0).min(least);
                 *skipped.entry(probe.group).or_default() += own;
@@ -280,15 +283,16 @@ impl Session {
         skipped
     }
 
-    /// What the kernel says of each attached program.
+    /// Returns the kernel's info of each attached program.
     pub fn programs(&self) -> Vec<libbpf_rs::query::ProgramInfo> {
         let own: Vec<u32> =
             self.links.iter().filter_map(|(_, link)| Some(link.info().ok()?.prog_id)).collect();
         libbpf_rs::query::ProgInfoIter::default().filter(|info| own.contains(&info.id)).collect()
     }
 
-    /// Instructions that the verifier looked at, by program; 0 on kernels that do not tell. A kernel
-    /// knows programs by the first 15 letters of their names; of several the latest is ours.
+    /// Instructions that the verifier processed, by program; 0 on kernels that do not report it.
+    /// The kernel keeps the first 15 letters of a program's name; of several with that name the
+    /// newest is ours.
     pub fn verified(&self) -> FxHashMap<String, u32> {
         const NAME: usize = 15;
         let known: Vec<_> = libbpf_rs::query::ProgInfoIter::default().collect();
@@ -302,7 +306,7 @@ impl Session {
         .collect()
     }
 
-    /// Memory that the kernel keeps for the maps, bytes.
+    /// Memory that the kernel uses for the maps, bytes.
     pub fn map_bytes(&self) -> u64 {
         let mut seen = Vec::new();
         let mut total = 0;
@@ -378,13 +382,13 @@ fn ring(objects: &[Object], inbox: &Rc<RefCell<Inbox>>) -> Result<RingBuffer<'st
         .iter()
         .flat_map(Object::maps)
         .find(|map| map.name() == "ring")
-        .ok_or_else(|| fail("it is not there".to_owned()))?;
+        .ok_or_else(|| fail("no such map".to_owned()))?;
     let inbox = Rc::clone(inbox);
     let mut builder = RingBufferBuilder::new();
     let take = move |record: &[u8]| {
         let mut inbox = inbox.borrow_mut();
         inbox.bytes.extend_from_slice(record);
-        // Each record begins where its integers may be read in place.
+        // Each record begins where its integers can be read in place.
         let end = inbox.bytes.len().next_multiple_of(8);
         inbox.bytes.resize(end, 0);
         inbox.ends.push(end);

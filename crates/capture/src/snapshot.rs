@@ -1,5 +1,5 @@
-//! What is there already when a watch begins, and still when it ends: requests in flight, and files
-//! that are open for writing.
+//! State that exists when a watch begins and when it ends: requests in flight, and files open for
+//! writing.
 //!
 //! What does not belong here: what the programs do in the kernel (`probes/snapshot`).
 
@@ -17,43 +17,44 @@ use std::io::{ErrorKind, Read};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use zerocopy::{FromBytes, IntoBytes};
 
-/// Inodes whose writers are kept; on a machine with more the hint is missing for the rest.
+/// Inodes whose writers are kept; beyond this number the hint is missing.
 const MOST_WRITTEN: usize = 65_536;
-/// Writers kept for each of them.
+/// Writers kept per inode.
 const MOST_WRITERS: usize = 3;
 
-/// Has the kernel look at requests that are in flight.
+/// Has the kernel list the requests in flight.
 pub struct InFlight {
     watched: Vec<u32>,
 }
 
-/// Some file of a block device: from it the kernel's list of them is found. Opened for one look and closed
-/// after it: nobody can unmount a file system of which a file is open.
+/// Any file of a block device: the kernel's list of block devices is found through it. It is opened
+/// for one snapshot and closed afterwards, because an open file keeps its file system from being
+/// unmounted.
 type Anchor = OnceCell<Option<OwnedFd>>;
 
-/// The disks whose every request in flight was looked at, and when that began. What was issued to
-/// them before and is not marked has ended, seen or not: without this a missed end would look like
-/// a hung disk.
+/// The disks whose requests in flight were all checked, and when that began. A request that was
+/// issued to them earlier and is not marked has completed, whether that was seen or not. Without
+/// this, a missed completion would look like a hung disk.
 #[derive(Default)]
 pub struct LookedAt {
     at_ns: u64,
     disks: Vec<u32>,
-    /// Requests in flight on disks that could not be looked at.
+    /// Requests in flight on disks that could not be checked.
     pub unlisted: u64,
 }
 
 impl InFlight {
-    /// For the devices of that number; all when empty.
+    /// For the devices with these numbers; all if empty.
     pub fn of(watched: &[u32]) -> InFlight {
         InFlight { watched: watched.to_vec() }
     }
 
-    /// Adds to what is in flight the requests that nobody saw begin.
+    /// Adds the requests in flight whose beginning was not seen.
     pub fn add(&self, session: &Session) -> LookedAt {
         self.look(session, false)
     }
 
-    /// Marks what the kernel holds to be in flight.
+    /// Marks the requests that the kernel considers to be in flight.
     pub fn mark(&self, session: &Session) -> LookedAt {
         self.look(session, true)
     }
@@ -75,7 +76,7 @@ impl InFlight {
     }
 }
 
-/// Looks at every tag of the disk; `None` where that is not possible.
+/// Checks every tag of the disk; `None` where that is not possible.
 fn look_at(disk: &Counted, session: &Session, anchor: &Anchor, at_end: bool) -> Option<()> {
     let program = session.program("look_in_flight")?;
     let anchor = anchor.get_or_init(open_anchor).as_ref()?;
@@ -107,7 +108,7 @@ fn look_at(disk: &Counted, session: &Session, anchor: &Anchor, at_end: bool) -> 
 
 fn open_anchor() -> Option<OwnedFd> {
     let open = |mount: &Mount| {
-        // The path alone is opened: that touches no device, not even one that hangs.
+        // O_PATH only: that touches no device, not even one that hangs.
         rustix::fs::open(&mount.path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()
     };
     let mounts = Mounts::read().of_block_devices();
@@ -115,19 +116,19 @@ fn open_anchor() -> Option<OwnedFd> {
 }
 
 impl LookedAt {
-    /// Whether the request, a record of what is in flight at the end, has ended unseen.
+    /// Whether the request, a record of the table at the end, completed without being seen.
     pub fn has_ended(&self, record: &[u8]) -> bool {
         let Ok((request, _)) = wire::wire_request::read_from_prefix(record) else { return false };
-        // One that waits to be issued again, or for a flush, has started and is not in flight for the kernel.
+        // A request that waits for its reissue or for a flush is started but not in flight.
         let elsewhere = request.requeues > 0 || request.flags & wire::REQUEST_FLUSHED != 0;
-        // The kernel does not count the flushes that it makes itself.
+        // The kernel does not count its own flushes.
         let counted = request.bytes > 0 && (1..self.at_ns).contains(&request.issue_ns);
         let marked = request.flags & wire::REQUEST_AT_DEVICE != 0;
         counted && !elsewhere && !marked && self.disks.contains(&request.device)
     }
 }
 
-/// Who had which file open for writing when the watch began.
+/// Which processes had which file open for writing when the watch began.
 #[derive(Default)]
 pub struct Writers {
     by_inode: FxHashMap<(u64, u64), Vec<(u32, String)>>,
@@ -136,7 +137,7 @@ pub struct Writers {
 }
 
 impl Writers {
-    /// Asks the kernel; none where it cannot tell.
+    /// Lists them from the kernel; empty where it cannot list them.
     pub fn now(session: &Session) -> Writers {
         let mut writers = Writers::default();
         list(session, "list_writers", size_of::<wire::wire_writer>(), |record| writers.add(record));
@@ -159,7 +160,8 @@ impl Writers {
         }
     }
 
-    /// Who had the inode open for writing: `fio (123), dd (124)`; `None` where nobody had.
+    /// The processes that had the inode open for writing: `fio (123), dd (124)`; `None` if there
+    /// were none.
     pub fn of(&self, inode: &wire::wire_inode) -> Option<String> {
         let known = self.by_inode.get(&(inode.address, inode.number))?;
         let text: Vec<String> =
@@ -168,29 +170,29 @@ impl Writers {
     }
 }
 
-/// Hands each thread that sleeps now to `each`, as a `wire_sleeper`; from here on it is followed.
+/// Hands each thread that sleeps now to `each`, as a `wire_sleeper`; from here on it is tracked.
 pub fn sleepers(session: &Session, each: impl FnMut(&[u8])) {
     list(session, "list_sleepers", size_of::<wire::wire_sleeper>(), each);
 }
 
-/// Hands each thread that sleeps for another now to `each`, as a `wire_thread_sleeper`.
+/// Hands each thread that sleeps for another thread now to `each`, as a `wire_thread_sleeper`.
 pub fn thread_sleepers(session: &Session, each: impl FnMut(&[u8])) {
     list(session, "list_thread_sleepers", size_of::<wire::wire_thread_sleeper>(), each);
 }
 
-/// A request that is in flight.
+/// A request in flight.
 #[derive(Clone, Copy, Debug)]
 pub struct Pending {
-    /// The number of its device.
+    /// Its device number.
     pub device: u32,
     /// When it was queued.
     pub queue_ns: u64,
-    /// When it was issued to the driver; 0 where it was not.
+    /// When it was issued to the driver; 0 if it was not.
     pub issue_ns: u64,
 }
 
 impl Pending {
-    /// What a record of a request that is in flight tells.
+    /// Reads a record of a request in flight.
     pub fn of(record: &[u8]) -> Option<Pending> {
         let (request, _) = wire::wire_request::read_from_prefix(record).ok()?;
         let wire::wire_request { device, queue_ns, issue_ns, .. } = request;
@@ -198,7 +200,7 @@ impl Pending {
     }
 }
 
-/// The requests that are in flight now; none where the kernel cannot list them.
+/// The requests in flight now; empty where the kernel cannot list them.
 pub fn pending(session: &Session) -> Vec<Pending> {
     let mut found = Vec::new();
     let Some(program) = session.program("list_under_way") else { return found };
@@ -211,12 +213,13 @@ pub fn pending(session: &Session) -> Vec<Pending> {
             found.push(Pending { device, queue_ns, issue_ns });
         });
     }
-    // Few are ever there: what has no place in the table.
+    // Those that did not fit into the table, which are few.
     session.overflowed(|record| found.extend(Pending::of(record)));
     found
 }
 
-/// Runs a program that lists something, and hands its records to `each`; none where it cannot run.
+/// Runs a program that lists something, and hands its records to `each`; nothing where it cannot
+/// run.
 fn list(session: &Session, program: &str, size: usize, each: impl FnMut(&[u8])) {
     let Some(program) = session.program(program) else { return };
     if let Ok(link) = program.attach() {
@@ -224,8 +227,8 @@ fn list(session: &Session, program: &str, size: usize, each: impl FnMut(&[u8])) 
     }
 }
 
-/// Whether a list goes on: the kernel gives up after a million things of which none was to be told, and
-/// begins with the next when it is asked again.
+/// Whether a list goes on: the kernel returns early after a million entries without output, and
+/// continues with the next read.
 fn is_unfinished(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }

@@ -1,8 +1,10 @@
-//! Threads that sleep for others when the watch ends: nobody woke them, so whom they wait for must be
-//! found out otherwise. What is read here is true at that moment only, so it is read at once.
+//! Threads that wait for other threads when the watch ends. Nothing woke them, so the thread that
+//! they wait for must be found otherwise. The state is valid only at that moment, so it is read at
+//! once.
 //!
-//! The owner of a lock stands in the lock: in the futex itself for locks with priority inheritance,
-//! beside it in glibc's mutexes and read-write locks. Other locks (Rust's, Go's, Java's) do not say.
+//! The owner of a lock is stored in the lock: in the futex itself for locks with priority
+//! inheritance, next to it in glibc's mutexes and read-write locks. Other locks (Rust's, Go's,
+//! Java's) do not store it.
 //!
 //! What does not belong here: what the owner waited for (see [`crate::decode`]).
 
@@ -15,9 +17,9 @@ use rustc_hash::FxHashSet;
 use std::fs;
 use zerocopy::FromBytes;
 
-/// Sleepers looked at; on a machine with more, the chains of the rest are not found, but counted.
+/// Sleepers that are checked. Beyond them, wait chains are not found, but the sleepers are counted.
 const MOST: usize = 4096;
-/// Threads of a process looked through for one by its number in a container.
+/// Threads of a process that are searched for one by its number in a container.
 const MOST_THREADS: usize = 4096;
 
 /// The commands of futex(2), without flags.
@@ -25,7 +27,7 @@ const FUTEX_WAIT: u64 = 0;
 const FUTEX_LOCK_PI: u64 = 6;
 const FUTEX_WAIT_BITSET: u64 = 9;
 const FUTEX_LOCK_PI2: u64 = 13;
-/// What is no flag of such a command.
+/// The mask of the command without its flags.
 const FUTEX_COMMAND: u64 = 0x7f;
 /// The thread's number in a futex with priority inheritance.
 const FUTEX_TID: u32 = 0x3fff_ffff;
@@ -34,26 +36,26 @@ const LOCKED: u64 = 2;
 /// A read-write lock of glibc that a writer holds, with waiters.
 const WRITER_HOLDS: u64 = 3;
 
-/// A thread that sleeps for another.
+/// A thread that sleeps for another thread.
 #[derive(Clone, Debug)]
 pub struct Standing {
     /// Its sleep.
     pub wait: wire_wait,
     /// The thread that holds the lock, where the lock says so.
     pub owner: Option<u32>,
-    /// Return addresses of the functions that it is in, where only they tell whether it waits for a
-    /// lock; see [`Reader::sleeping_stack`].
+    /// Return addresses of the functions that it is in, where only these show whether it waits for
+    /// a lock; see [`Reader::sleeping_stack`].
     pub frames: Vec<u64>,
-    /// Who else can end its sleep.
+    /// Which threads can end its sleep.
     whom: Whom,
 }
 
-/// Who can end a sleep.
+/// Which threads can end a sleep.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Whom {
     /// A thread of its own process.
     OwnProcess,
-    /// The same, if what it waits for is a lock at all.
+    /// The same, if it waits for a lock at all.
     Unclear,
     /// A process that has the same pipe open.
     Pipe(String),
@@ -68,7 +70,7 @@ impl Standing {
         }
     }
 
-    /// Whether its functions must tell that it waits for a lock.
+    /// Whether only its functions show that it waits for a lock.
     pub fn is_unclear(&self) -> bool {
         self.whom == Whom::Unclear
     }
@@ -89,9 +91,9 @@ impl Standing {
     }
 }
 
-/// Who sleeps for others now, and how many more do that are not looked at. Of those that may sleep for
-/// anything only threads of `waiting` are looked at, the processes that have waited for storage, or of
-/// which a thread does now.
+/// Returns the threads that sleep for other threads now, and how many more there are that were not
+/// checked. Of those that may sleep for anything, only threads of `waiting` are checked: the
+/// processes that have waited for storage, or have a thread that does now.
 pub fn now(
     session: &Session,
     mut waiting: FxHashSet<u32>,
@@ -120,8 +122,8 @@ pub fn now(
     (found, more)
 }
 
-/// Who owns the lock that the thread waits for: `None` where it is no lock as far as one can tell,
-/// `Some(None)` where it is one that does not say.
+/// The owner of the lock that the thread waits for: `None` if it is not recognised as a lock,
+/// `Some(None)` if the lock does not store its owner.
 fn owner_of(thread_sleeper: &wire_thread_sleeper, reader: &Reader) -> Option<Option<u32>> {
     let [address, command, expected, _] = thread_sleeper.arguments;
     let pid = thread_sleeper.wait.tgid;
@@ -136,8 +138,8 @@ fn owner_of(thread_sleeper: &wire_thread_sleeper, reader: &Reader) -> Option<Opt
             (u64::from(words[0]) == LOCKED).then(|| thread_of(pid, words[2]))
         }
         (FUTEX_WAIT_BITSET, WRITER_HOLDS) => {
-            // struct __pthread_rwlock_arch_t: __wrphase_futex, __writers_futex, two words of padding,
-            // __cur_writer. The futex is either of the first two.
+            // struct __pthread_rwlock_arch_t: __wrphase_futex, __writers_futex, two words of
+            // padding, __cur_writer. The futex is either of the first two.
             let words = words()?;
             let writer = thread_of(pid, words[4]).or_else(|| thread_of(pid, words[3]))?;
             Some(Some(writer))
@@ -146,7 +148,7 @@ fn owner_of(thread_sleeper: &wire_thread_sleeper, reader: &Reader) -> Option<Opt
     }
 }
 
-/// The thread that a process means by a number; `None` where it has no such thread.
+/// The thread that a process means by a number; `None` if it has no such thread.
 fn thread_of(pid: u32, number: u32) -> Option<u32> {
     if number == 0 {
         return None;
@@ -154,7 +156,7 @@ fn thread_of(pid: u32, number: u32) -> Option<u32> {
     let inner = |thread: &str| {
         let text = fs::read_to_string(format!("/proc/{pid}/task/{thread}/status")).ok()?;
         let line = text.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
-        // The last is the number in the process's own namespace.
+        // The last one is the number in the process's own namespace.
         line.split_whitespace().next_back()?.parse::<u32>().ok()
     };
     if inner(&number.to_string()) == Some(number) {
@@ -165,7 +167,7 @@ fn thread_of(pid: u32, number: u32) -> Option<u32> {
     names.find(|name| inner(name) == Some(number))?.parse().ok()
 }
 
-/// What a descriptor stands for: `pipe:[123]`. The link alone is read, no file is touched.
+/// The target of a descriptor: `pipe:[123]`. Only the link is read, no file is opened.
 fn descriptor(pid: u32, number: u64) -> Option<String> {
     let target = fs::read_link(format!("/proc/{pid}/fd/{number}")).ok()?;
     target.into_os_string().into_string().ok()

@@ -1,6 +1,7 @@
-//! What this machine lets iowhy see, and what is lost for each thing missing: `iowhy check`.
+//! What iowhy can see on this machine, and what is lost without each missing feature: `iowhy
+//! check`.
 //!
-//! What is claimed is tried: the programs are loaded and attached for a moment.
+//! Claims are tested: the programs are loaded and attached briefly.
 
 use crate::host::{lockdown, read_text};
 use crate::kernel::Facts;
@@ -11,29 +12,29 @@ use crate::session::Session;
 use std::path::Path;
 use std::time::Instant;
 
-/// Whether a thing is there.
+/// Whether a feature is available.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
-    /// It is there.
+    /// Available.
     Yes,
-    /// Some of it is.
+    /// Partly available.
     Partly,
-    /// It is not.
+    /// Not available.
     No,
-    /// Nobody can say.
+    /// Cannot be determined.
     Unknown,
 }
 
-/// One thing that a watch needs or can use.
+/// A feature that a watch needs or can use.
 #[derive(Clone, Debug)]
 pub struct Item {
-    /// What it is.
+    /// Its name.
     pub what: &'static str,
-    /// Whether it is there.
+    /// Whether it is available.
     pub state: State,
     /// What was found.
     pub value: String,
-    /// What cannot be seen without it; empty where it is there.
+    /// What is not visible without it; empty where it is available.
     pub lost: String,
 }
 
@@ -42,29 +43,30 @@ fn item(what: &'static str, state: State, value: impl Into<String>, lost: &str) 
     Item { what, state, value: value.into(), lost }
 }
 
-/// What became of a program on this kernel.
+/// The result of loading a program on this kernel.
 #[derive(Clone, Debug)]
 pub struct Program {
     /// The program.
     pub probe: Probe,
     /// Whether it could be used, else why not.
     pub usable: Result<(), String>,
-    /// Instructions that the verifier looked at; `None` where the kernel does not tell (before 5.16).
+    /// Instructions that the verifier processed; `None` where the kernel does not report it (before
+    /// 5.16).
     pub verified: Option<u32>,
 }
 
-/// Everything that was looked at.
+/// Everything that was checked.
 #[derive(Clone, Debug)]
 pub struct Survey {
-    /// A row for each thing that a watch needs or can use.
+    /// One row per feature that a watch needs or can use.
     pub items: Vec<Item>,
-    /// Every program that iowhy has.
+    /// Every program of iowhy.
     pub programs: Vec<Program>,
     /// The command that grants every capability, where one is missing.
     pub grant: Option<String>,
 }
 
-/// Looks at everything.
+/// Checks everything.
 pub fn survey() -> Survey {
     let mut items = vec![kernel()];
     items.extend(privileges());
@@ -79,7 +81,7 @@ pub fn survey() -> Survey {
             "programs",
             State::No,
             error.to_string(),
-            "every request: only /proc/diskstats is left",
+            "all requests: only /proc/diskstats is left",
         )),
     }
     items.extend([cgroups(), pressure(), statistics(), iostats()]);
@@ -94,7 +96,7 @@ fn kernel() -> Item {
     item("kernel", State::Yes, value, "")
 }
 
-/// One row where all are there, else a row for each that is missing.
+/// One row if all capabilities are present, else a row for each that is missing.
 fn privileges() -> Vec<Item> {
     let missing = privilege::missing();
     if missing.is_empty() {
@@ -114,7 +116,7 @@ fn btf() -> Item {
         "BTF",
         state,
         value,
-        "every request: the kernel's structures are not described (CONFIG_DEBUG_INFO_BTF, /sys mounted)",
+        "all requests: the kernel's types are not known (CONFIG_DEBUG_INFO_BTF, /sys mounted)",
     )
 }
 
@@ -124,7 +126,7 @@ fn lockdown() -> Item {
             "lockdown",
             State::No,
             lockdown::CONFIDENTIALITY,
-            "every request: the kernel lets nobody read its memory in this mode",
+            "all requests: the kernel's memory cannot be read in this mode",
         ),
         Some(mode) => item("lockdown", State::Yes, format!("{mode}: no obstacle to iowhy"), ""),
         None => item(
@@ -140,14 +142,14 @@ fn symbols(facts: &Facts) -> Item {
     let known = facts.end_io.iter().filter(|address| **address != 0).count();
     let state = if known > 0 { State::Yes } else { State::No };
     let value = if known > 0 {
-        format!("{known} functions that end I/O are known")
+        format!("{known} I/O completion functions found")
     } else {
         "addresses are hidden (kernel.kptr_restrict)".to_owned()
     };
     item("kernel symbols", state, value, "files of direct I/O, journals, swap")
 }
 
-/// What became of each planned program, once all are loaded.
+/// The result of each planned program, once all are loaded.
 fn outcomes(plan: &Plan, session: &Session) -> Vec<Program> {
     let verified = session.verified();
     let missing = plan.missing.iter().map(|probe| {
@@ -208,7 +210,7 @@ fn probes(facts: &Facts, programs: &mut Vec<Program>) -> Vec<Item> {
                 "programs",
                 State::No,
                 first,
-                "every request: only /proc/diskstats is left",
+                "all requests: only /proc/diskstats is left",
             ));
         }
     }
@@ -239,7 +241,7 @@ fn cgroups() -> Item {
 fn pressure() -> Item {
     let state = if read_text("/proc/pressure/io").is_some() { State::Yes } else { State::No };
     let value = if state == State::Yes { "/proc/pressure" } else { "no /proc/pressure/io" };
-    item("PSI", state, value, "the kernel's own measure of time lost to I/O (psi=1)")
+    item("PSI", state, value, "the kernel's measure of time stalled on I/O (psi=1)")
 }
 
 fn statistics() -> Item {
@@ -248,14 +250,14 @@ fn statistics() -> Item {
         Some(_) => item(
             "BPF statistics",
             State::Partly,
-            "off, as usual: they cost a little",
-            "the programs' own share of what watching costs",
+            "off, the default: they have a small cost",
+            "the share of the BPF programs in iowhy's overhead",
         ),
         None => item(
             "BPF statistics",
             State::Unknown,
             "cannot be read",
-            "the programs' own share of what watching costs",
+            "the share of the BPF programs in iowhy's overhead",
         ),
     }
 }
@@ -271,11 +273,6 @@ fn iostats() -> Item {
         item("iostats", State::Yes, "on for every device", "")
     } else {
         let value = format!("off for {}", off.join(" "));
-        item(
-            "iostats",
-            State::Partly,
-            value,
-            "since when requests wait that began before the watch",
-        )
+        item("iostats", State::Partly, value, "queue times of requests that began before the watch")
     }
 }

@@ -1,4 +1,4 @@
-//! The kernel's symbols, as far as BPF programs compare addresses with them.
+//! Addresses of kernel symbols that BPF programs compare with.
 //!
 //! What does not belong here: names for stacks (see [`crate::decode::stacks`]).
 
@@ -10,8 +10,8 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use zerocopy::{FromZeros, IntoBytes};
 
-/// Where the functions are that end bios. Those that are not there, or whose addresses are hidden,
-/// are 0.
+/// Addresses of the bio completion functions. Those that do not exist, or whose addresses are
+/// hidden, are 0.
 #[derive(Clone, Debug)]
 pub struct KernelSymbols {
     end_io: Vec<u64>,
@@ -19,7 +19,8 @@ pub struct KernelSymbols {
 }
 
 impl KernelSymbols {
-    /// Asks the kernel for each; reads `/proc/kallsyms` where it cannot be asked (before 5.16).
+    /// Resolves the symbols in the kernel, or reads `/proc/kallsyms` where that is not possible
+    /// (before 5.16).
     pub fn find() -> Result<KernelSymbols, Error> {
         match KernelSymbols::asked() {
             Ok(symbols) => Ok(symbols),
@@ -48,23 +49,24 @@ impl KernelSymbols {
             note(&line, &mut end_io);
             line.clear();
         }
-        // Kernels that have to list their symbols are older than what would be looked for.
+        // Kernels that need this list are older than the SRCU.
         Ok(KernelSymbols { end_io, tracepoint_srcu: 0 })
     }
 
-    /// Whether tracepoints are guarded by an SRCU of their own.
+    /// Whether tracepoints are protected by an SRCU of their own.
     pub fn tracepoints_have_srcu(&self) -> bool {
         self.tracepoint_srcu != 0
     }
 
-    /// Addresses by their place in the wire's list.
+    /// Addresses by their position in the wire's list.
     pub fn end_io(&self) -> &[u64] {
         &self.end_io
     }
 }
 
-/// A line is `ffffffff81766030 t iomap_read_end_io` with, for a module, a tab and its name in brackets.
-/// A symbol that is listed with its module is that module's alone; of others the first one counts.
+/// Parses a line: `ffffffff81766030 t iomap_read_end_io` and, for a module, a tab and its name in
+/// brackets. A symbol that is listed with its module must be in that module; of others the first
+/// one counts.
 fn note(line: &[u8], end_io: &mut [u64]) {
     let Ok(text) = std::str::from_utf8(line) else { return };
     let mut words = text.split_ascii_whitespace();

@@ -1,5 +1,5 @@
-//! What programs do with files, as the kernel counts it: the two tables in which it counts, and when it stops
-//! because too much is going on.
+//! The use of files, the part that the kernel counts: which system calls are traced, the two tables
+//! of counts, and when tracing stops because the rate is too high.
 //!
 //! What does not belong here: which calls are counted (see [`crate::file_calls`]), and what the counts mean
 //! (see [`crate::decode::uses`]).
@@ -13,26 +13,26 @@ use zerocopy::{FromBytes, IntoBytes};
 
 /// How often the tables are read.
 const INTERVAL_NS: u64 = 1_000_000_000;
-/// How long a table that is no longer filled is left alone: no program runs so long.
+/// How long a table that is no longer filled is left alone: no program runs longer.
 const GRACE_NS: u64 = 20_000_000;
-/// How long to wait for names while more records come than are read.
+/// How long to wait for names while more records arrive than are read.
 const PATIENCE_NS: u64 = 5_000_000_000;
-/// Calls are timed only up to this part of the rate at which they are looked at: timing costs as much
-/// again.
+/// Calls are timed only up to this fraction of the rate up to which they are traced: timing costs
+/// as much again.
 const TIMED_PART: u64 = 5;
 
-/// The maps of what each CPU has at hand: of system calls, of io_uring.
+/// The maps of each CPU's recent entries: of system calls, of io_uring.
 const SLOTS: [&str; 2] = ["slots", "uring_slots"];
 
 /// The tables in the kernel, of which one is filled while the other is read.
 pub struct Tables {
     epoch: u32,
     timed: bool,
-    /// When the tables change next, CLOCK_MONOTONIC nanoseconds: whole seconds of the watch.
+    /// When the tables are swapped next, CLOCK_MONOTONIC nanoseconds: whole seconds of the watch.
     next_ns: u64,
-    /// When the table that is read now was last filled.
+    /// When the table that is being read was last filled.
     retired_ns: Option<u64>,
-    /// Until when all that was done has been handed over, CLOCK_MONOTONIC nanoseconds.
+    /// Everything up to this time has been handed over, CLOCK_MONOTONIC nanoseconds.
     pub settled_ns: u64,
     made: u64,
     made_at: Instant,
@@ -43,12 +43,12 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Begins to count, up to so many system calls a second on each CPU.
+    /// Starts to count, up to `most_calls` system calls per second on each CPU.
     pub fn begin(session: &Session, start_ns: u64, most_calls: u64) -> Tables {
         let now = Instant::now();
         let timed = session.is_attached("on_call_begins");
         let tables = Tables {
-            // Slots are full of zeroes at first: no second is the zeroth.
+            // Slots are zeroed at first, so no epoch is 0.
             epoch: 1,
             timed,
             next_ns: start_ns + INTERVAL_NS,
@@ -61,7 +61,7 @@ impl Tables {
             limits: Vec::new(),
         };
         tables.tell(session);
-        // What was counted before, while programs were still being attached, is not the watch's.
+        // Counts from before, while programs were still being attached, are not part of the watch.
         take(session, 0, &mut |_| ());
         tables
     }
@@ -71,8 +71,8 @@ impl Tables {
         session.set("file_control", control.as_bytes());
     }
 
-    /// Changes tables when it is time. Whether what one of them held is to be taken now: the names
-    /// that it refers to have been read, or more come than are read.
+    /// Swaps the tables when it is time. Returns whether the retired one is to be read now: the
+    /// names that it refers to have been read, or records arrive faster than they are read.
     pub(crate) fn is_due(&mut self, session: &mut Session, names_read: bool) -> bool {
         let now_ns = system::now_ns();
         let patience_ns = if names_read { GRACE_NS } else { PATIENCE_NS };
@@ -95,13 +95,13 @@ impl Tables {
         }
     }
 
-    /// Hands what the table held that is no longer filled to `each`.
+    /// Hands the entries of the retired table to `each`.
     pub(crate) fn take(&mut self, session: &Session, mut each: impl FnMut(&wire::wire_use)) {
         take(session, self.epoch.wrapping_sub(1), &mut each);
         self.take_others(session, &mut each);
     }
 
-    /// Hands over what both tables hold, once no program fills them any more.
+    /// Hands over the entries of both tables, once no program fills them any more.
     pub(crate) fn finish(&mut self, session: &Session, mut each: impl FnMut(&wire::wire_use)) {
         if self.retired_ns.is_some() {
             take(session, self.epoch.wrapping_sub(1), &mut each);
@@ -110,7 +110,8 @@ impl Tables {
         self.take_others(session, &mut each);
     }
 
-    /// Counts without a slot: its sums only grow, so what is new is the difference.
+    /// Counts that did not fit into a table: their sums only grow, so the new part is the
+    /// difference.
     fn take_others(&mut self, session: &Session, each: &mut impl FnMut(&wire::wire_use)) {
         let now: Vec<wire::wire_use> = session
             .each_cpu("other_uses")
@@ -129,7 +130,7 @@ impl Tables {
         self.others = now;
     }
 
-    /// Switches off what costs too much at this rate of system calls.
+    /// Switches off what is too expensive at this rate of system calls.
     fn watch_rate(&mut self, session: &mut Session) {
         let (made, now) = (calls_made(session), Instant::now());
         let cpus = session.each_cpu("slots").len().max(1) as f64;
@@ -143,13 +144,13 @@ impl Tables {
             self.tell(session);
             session.detach_program("on_call_begins");
             self.limits.push(format!(
-                "calls on files are counted but no longer timed: {each} system calls a second on \
+                "calls on files are counted but no longer timed: {each} system calls per second on \
                  each CPU, more than {limit_timed}"
             ));
         }
         if rate > most && session.detach_program("on_call") {
             self.limits.push(format!(
-                "system calls on files are no longer seen: {each} a second on each CPU, more than \
+                "system calls on files are no longer seen: {each} per second on each CPU, more than \
                  {limit}; io_uring and mapped files still are"
             ));
         }
@@ -161,8 +162,8 @@ fn calls_made(session: &Session) -> u64 {
     values.iter().filter_map(|value| Some(u64::read_from_prefix(value).ok()?.0)).sum()
 }
 
-/// Empties the table of a second, and hands over what slots hold of it: the programs take them anew
-/// in the next one.
+/// Empties the table of an epoch, and hands over the slots' entries of it: the programs reuse the
+/// slots in the next epoch.
 fn take(session: &Session, epoch: u32, each: &mut impl FnMut(&wire::wire_use)) {
     let (table, own) = if epoch & 1 == 1 { ("uses_2", 1) } else { ("uses", 0) };
     for value in SLOTS.iter().flat_map(|map| session.each_cpu(map)) {

@@ -1,4 +1,4 @@
-//! The records that BPF programs send, generated from `bpf/wire.h`.
+//! The records of the BPF programs, generated from `bpf/wire.h`.
 //!
 //! What does not belong here: what they mean (see [`crate::decode`]).
 #![allow(

@@ -31,7 +31,7 @@ pub const LOST: &[Lost] = &[
     lost(
         "5.10",
         "on_uring_complete",
-        "this kernel has no io_uring_complete that tells its request",
+        "this kernel has no io_uring_complete with a request argument",
     ),
     lost("5.10", "on_file_fault", "this kernel has no mm_filemap_fault"),
     lost("5.10", "on_file_mapped", "this kernel has no mm_filemap_map_pages"),

@@ -1,4 +1,4 @@
-//! What was found out about the last requests: a busy thread asks for many of one kind, and what they
+//! A cache of the rows of the last requests: a busy thread submits many of one kind, and what they
 //! refer to (process, cgroup, file, device) need not be looked up for each.
 //!
 //! What does not belong here: what differs from one request to the next (see [`super::request`]).
@@ -7,11 +7,11 @@ use super::files::{Key, key};
 use crate::wire::{self, wire_part, wire_request};
 use iowhy_core::model::{Request, RequestPart};
 
-/// Kinds of requests that are remembered; each by its thread, file and operation, so that a newer one
-/// takes its place.
+/// Kinds of requests that are cached, indexed by thread, file and operation, so that a newer one
+/// replaces an older one.
 const MOST: usize = 64;
 
-/// All that the rows of a request depend on, but for its number, place, length and times.
+/// Everything that the rows of a request depend on, except its number, sector, length and times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Kind {
     device: u32,
@@ -62,7 +62,7 @@ impl Kind {
     }
 }
 
-/// The rows of a request. What differs from one to the next is to be replaced.
+/// The rows of a request. The fields that differ from one request to the next must be replaced.
 #[derive(Debug)]
 pub struct Alike {
     kind: Kind,
@@ -79,13 +79,13 @@ pub struct LastSeen {
 }
 
 impl LastSeen {
-    /// The rows of one like `request`, if there are any.
+    /// Returns the cached rows for a request like `request`, if any.
     pub fn get(&self, request: &wire_request) -> Option<&Alike> {
         let kind = Kind::of(request)?;
         self.places.get(kind.place())?.as_ref().filter(|alike| alike.kind == kind)
     }
 
-    /// Remembers the rows of `request`.
+    /// Caches the rows of `request`.
     pub fn remember(&mut self, request: &wire_request, row: &Request, part: &RequestPart) {
         let Some(kind) = Kind::of(request) else { return };
         self.places.resize_with(MOST, || None);
@@ -94,7 +94,7 @@ impl LastSeen {
         }
     }
 
-    /// Forgets all: what they refer to may be known otherwise now.
+    /// Drops everything: what the rows refer to may have changed.
     pub fn forget(&mut self) {
         self.places.clear();
     }

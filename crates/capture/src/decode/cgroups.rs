@@ -1,4 +1,4 @@
-//! The cgroups that requests and tasks are charged to, and what limits them.
+//! The cgroups that requests and tasks are charged to, and their limits.
 
 use super::{path_of, split_names};
 use crate::host::cgroup::{Roots, container_of};
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use zerocopy::FromBytes;
 
-/// Cgroups whose limits are read: of more, nothing is said of those that come later.
+/// Cgroups whose limits are read; those of later ones are not known.
 const MOST_LIMITED: usize = 512;
 
 /// A cgroup's path, and the container or unit behind it.
@@ -17,7 +17,7 @@ const MOST_LIMITED: usize = 512;
 pub struct Cgroup {
     /// The path from the hierarchy's root.
     pub path: Name,
-    /// The container or unit; `None` where the path names none.
+    /// The container or unit; `None` if the path names none.
     pub container: Option<Name>,
 }
 
@@ -31,7 +31,7 @@ pub struct Cgroups {
 }
 
 impl Cgroups {
-    /// None so far; limits are read below `roots`.
+    /// Empty; limits are read below `roots`.
     pub fn new(roots: Roots) -> Cgroups {
         Cgroups { roots, ..Cgroups::default() }
     }
@@ -49,7 +49,7 @@ impl Cgroups {
         Some(())
     }
 
-    /// Notes what limits a cgroup: its own limits, and those of all above it.
+    /// Reads the limits that apply to a cgroup: its own and those of its ancestors.
     fn read_limits(&mut self, path: &str) {
         for own in Path::new(path).ancestors() {
             let own = own.to_string_lossy();
@@ -63,12 +63,12 @@ impl Cgroups {
         }
     }
 
-    /// The limits of those that can have any.
+    /// The limits of cgroups that can have any.
     pub fn limits(&self) -> Vec<cgroup::Cgroup> {
         self.limits.values().filter(|it| !it.settings_start.is_empty()).cloned().collect()
     }
 
-    /// The same with what they are now, which is the end of the watch.
+    /// The same with their current values, at the end of the watch.
     pub fn limits_at_end(&mut self) -> Vec<cgroup::Cgroup> {
         for limited in self.limits.values_mut() {
             limited.settings_end = self.roots.limits(&limited.path);

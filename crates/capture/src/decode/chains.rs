@@ -1,8 +1,8 @@
-//! Chains of waits: a thread that slept until another woke it, which waited for storage meanwhile, or
-//! for a third one. The kernel tells of such a sleep after the waits of the thread that ends it, so
-//! what each thread waited for lately is enough to make sense of it.
+//! Wait chains: a thread that slept until another woke it, which meanwhile waited for storage or
+//! for a third one. The kernel reports such a sleep after the waits of the waker, so the recent
+//! waits of each thread suffice to build the chain.
 //!
-//! What does not belong here: how the holder of a lock is found out (see [`crate::standing`]).
+//! What does not belong here: how the holder of a lock is found (see [`crate::standing`]).
 
 use super::Decoder;
 use crate::standing::Standing;
@@ -15,22 +15,22 @@ use rustc_hash::FxHashSet;
 
 /// Chains that waited for storage for less than this have no rows, nanoseconds.
 const LEAST_NS: u64 = 1_000_000;
-/// Of threads that only may hold what another waits for, one counts if it waited for storage for at
-/// least this part of the other's sleep.
+/// A thread that only may hold what another waits for counts if it waited for storage for at least
+/// this share of the other's sleep.
 const LIKELY_SHARE: f64 = 0.5;
 
-/// What is kept to make sense of chains.
+/// State for building chains.
 #[derive(Debug, Default)]
 pub struct Chains {
-    /// Whether they are told at all.
+    /// Whether they are recorded.
     pub wanted: bool,
     past: Past,
     last_id: u64,
 }
 
 impl Decoder {
-    /// Takes note of a wait for storage, and adds the chain that it begins, if it was for a lock; `inode` is the
-    /// address of that of its file, 0 where it has none.
+    /// Notes a wait for storage, and adds the chain that it begins if it was for a lock. `inode` is
+    /// the address of its file's inode, 0 if it has none.
     pub(super) fn note_wait(&mut self, row: &Wait, woken_ns: u64, inode: u64, batch: &mut Batch) {
         let first = Hop {
             pid: row.pid,
@@ -82,9 +82,9 @@ impl Decoder {
         Some(())
     }
 
-    /// Adds the chains of those that still sleep when the watch ends.
+    /// Adds the chains of threads that still sleep when the watch ends.
     pub fn standing(&mut self, mut standing: Vec<Standing>, batch: &mut Batch, names: &mut Names) {
-        // Who waits for one that sleeps itself comes after it; a circle of locks never does.
+        // A thread comes after the sleeper it waits for; a deadlock cycle never does.
         loop {
             let before = standing.len();
             standing.retain(|one| !self.stands(one, batch, names));
@@ -94,7 +94,7 @@ impl Decoder {
         }
     }
 
-    /// Whether the chain of a thread that still sleeps is found; if so, it is added.
+    /// Adds the chain of a thread that still sleeps. Returns whether it was found.
     fn stands(&mut self, one: &Standing, batch: &mut Batch, names: &mut Names) -> bool {
         let mut wait = one.wait;
         wait.end_ns = self.waits.end_ns.max(wait.start_ns);
@@ -122,12 +122,12 @@ impl Decoder {
         is_lock(functions.iter().map(|name| names.get(*name)))
     }
 
-    /// The processes that waited for storage, as far as their waits are decoded.
+    /// The processes that waited for storage, according to the waits decoded so far.
     pub fn waiting_processes(&self) -> FxHashSet<u32> {
         self.chains.past.processes()
     }
 
-    /// The thread that waited for storage longest during the sleep, among those that may hold what the
+    /// The thread that waited for storage longest during the sleep, of those that may hold what the
     /// sleeper waits for.
     fn likely(&self, one: &Standing, sleep: &Sleep) -> Option<u32> {
         let past = &self.chains.past;
@@ -177,7 +177,7 @@ impl Decoder {
         }
     }
 
-    /// A thread as far as its number tells.
+    /// A thread, as far as it is known by its number.
     fn hop(&self, tid: u32, known_by: Option<KnownBy>) -> Hop {
         let task = self.tasks.thread(tid);
         Hop {

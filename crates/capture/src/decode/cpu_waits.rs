@@ -1,20 +1,21 @@
-//! How long threads waited for a CPU between two sleeps. The kernel counts for each thread how long it has
-//! waited for one in all, and each sleep tells what that was when it began.
+//! How long threads waited on a run queue between two sleeps. The kernel keeps the total run-queue
+//! time of each thread, and each sleep records its value at its beginning.
 //!
-//! What does not belong here: how long a thread waits for a CPU after it was woken (see [`super::waits`]).
+//! What does not belong here: how long a thread waits for a CPU after its wake-up (see
+//! [`super::waits`]).
 
 use crate::wire::wire_wait;
 use rustc_hash::FxHashMap;
 
-/// Threads whose last sleep is kept: where there are more, the next sleep of each is its first.
+/// Threads whose last sleep is kept; beyond that, the next sleep of each counts as its first.
 const MOST_THREADS: usize = 16_384;
 
 /// A sleep that may have been for storage.
 #[derive(Clone, Copy, Debug)]
 pub struct Slept {
-    /// As it was told.
+    /// The record.
     pub wire: wire_wait,
-    /// For how long its thread waited for a CPU since the sleep before; `None` where that is not known.
+    /// How long its thread waited for a CPU since the previous sleep; `None` if that is not known.
     pub cpu_wait_ns: Option<u64>,
 }
 
@@ -26,14 +27,14 @@ pub struct CpuWaits {
 
 #[derive(Clone, Copy, Debug)]
 struct Last {
-    /// The kernel's count when it began.
+    /// The kernel's total when it began.
     count_ns: u64,
-    /// What it has added to that itself.
+    /// What the sleep itself added to that.
     run_queue_ns: u64,
 }
 
 impl CpuWaits {
-    /// The sleep with what lies between it and the one before.
+    /// Returns the sleep with the run-queue time since the previous one.
     pub fn follow(&mut self, wire: wire_wait) -> Slept {
         Slept { wire, cpu_wait_ns: self.since_last(&wire) }
     }
@@ -49,7 +50,7 @@ impl CpuWaits {
         let own =
             Last { count_ns: wait.cpu_wait_ns, run_queue_ns: wait.end_ns.saturating_sub(woken_ns) };
         let before = self.last.insert(wait.tid, own)?;
-        // A count that has fallen is that of another thread with the same number.
+        // A smaller total is that of another thread with a reused number.
         let since = wait.cpu_wait_ns.checked_sub(before.count_ns)?;
         Some(since.saturating_sub(before.run_queue_ns))
     }
@@ -75,7 +76,7 @@ mod tests {
         let found =
             followed([sleep(7, 500, 40), sleep(8, 10, 0), sleep(7, 570, 0), sleep(7, 570, 0)]);
         assert_eq!(found, [None, None, Some(30), Some(0)]);
-        // The kernel's clock and ours differ by a little.
+        // The kernel's clock and ours differ slightly.
         assert_eq!(followed([sleep(7, 500, 40), sleep(7, 539, 0)]), [None, Some(0)]);
     }
 

@@ -1,7 +1,7 @@
-//! Why nobody is known to have dirtied what writeback writes: it was dirty before the watch, or the process that
-//! dirtied it was not seen.
+//! Why the dirtier of written-back pages is not known: they were dirty before the watch, or the
+//! dirtier was missed.
 //!
-//! What does not belong here: shares of those that are known (see [`super::request`]).
+//! What does not belong here: the shares of known dirtiers (see [`super::request`]).
 
 use crate::counters::counter;
 use crate::session::Session;
@@ -9,7 +9,7 @@ use crate::wire;
 use iowhy_core::model::Losses;
 use libbpf_rs::MapHandle;
 
-/// Places that a CPU may hold back while it makes another room: the kernel forgets files a little before
+/// Map elements that a CPU may hold in its local free list: the kernel evicts files slightly before
 /// their map is full.
 const HELD_BY_CPU: u64 = 128;
 
@@ -17,15 +17,15 @@ const HELD_BY_CPU: u64 = 128;
 #[derive(Default)]
 pub struct Dirtiers {
     counters: Option<MapHandle>,
-    /// Whether anybody looks at who dirties pages.
+    /// Whether dirtiers are recorded.
     watched: bool,
-    /// So many files are surely kept.
+    /// Number of files that are certainly kept.
     kept: u64,
     missed: bool,
 }
 
 impl Dirtiers {
-    /// What the programs of this session see.
+    /// The state of this session's programs.
     pub fn of(session: &Session) -> Dirtiers {
         let cpus = libbpf_rs::num_possible_cpus().unwrap_or(1) as u64;
         let places = u64::from(wire::WIRE_DIRTY_INODES);
@@ -40,14 +40,14 @@ impl Dirtiers {
     /// Why bytes have no dirtier.
     pub fn reason(&mut self) -> &'static str {
         if !self.watched {
-            return "who dirties pages could not be watched";
+            return "dirtiers could not be recorded";
         }
-        // What was lost so far was lost before this was told, or does no harm.
+        // Losses so far happened before this record, or do no harm.
         self.missed = self.missed
             || self.count(wire::COUNT_RING_FULL_DETAIL) > 0
             || self.count(wire::COUNT_DIRTY_INODES) > self.kept;
         if self.missed {
-            "dirtied before the watch, or by one that was not seen"
+            "dirtied before the watch, or its dirtier was missed"
         } else {
             "dirtied before the watch"
         }
@@ -57,7 +57,7 @@ impl Dirtiers {
         self.counters.as_ref().map_or(0, |map| counter(map, number))
     }
 
-    /// Adds the files whose dirtiers the kernel forgot: at least these.
+    /// Adds the files whose dirtiers the kernel dropped: at least this many.
     pub fn losses(&self, losses: &mut Losses) {
         let forgotten =
             self.count(wire::COUNT_DIRTY_INODES).saturating_sub(u64::from(wire::WIRE_DIRTY_INODES));

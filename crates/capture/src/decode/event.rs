@@ -1,4 +1,4 @@
-//! A single block event, as blktrace has it.
+//! A single block event, as in blktrace.
 
 use super::Decoder;
 use crate::wire::{self, wire_event};

@@ -1,4 +1,4 @@
-//! The files that requests belong to: paths as users see them, kept when first seen.
+//! The files of requests: paths as users see them, kept from their first record.
 
 use super::{path_of, split_names};
 use crate::host::mounts::Mounts;
@@ -7,10 +7,10 @@ use iowhy_core::model::{FileKind, Losses, Name, Names};
 use rustc_hash::FxHashMap;
 use zerocopy::FromBytes;
 
-/// Files kept; a new one beyond them is counted and stays without a name.
+/// Files kept; further ones are counted and have no name.
 const MOST_FILES: usize = 200_000;
 
-/// Which inode, for the length of a watch.
+/// Identifies an inode for the duration of a watch.
 pub type Key = (u64, u64, u32, u32);
 
 /// The key of a wire inode.
@@ -20,7 +20,7 @@ pub fn key(inode: &wire::wire_inode) -> Key {
 
 /// A `wire_file`, with its path from the root of its file system.
 pub struct Parsed {
-    /// Which inode.
+    /// The inode.
     pub inode: wire::wire_inode,
     deleted: bool,
     kind: Option<FileKind>,
@@ -28,14 +28,14 @@ pub struct Parsed {
     nameless: bool,
 }
 
-/// What is known of a file.
+/// A known file.
 #[derive(Clone, Copy, Debug)]
 pub struct File {
-    /// The path; `None` for an inode without a name in the kernel's cache.
+    /// The path; `None` if the inode has no name in the dcache.
     pub path: Option<Name>,
     /// Whether it had been deleted when first seen.
     pub deleted: bool,
-    /// What it is.
+    /// Its type.
     pub kind: Option<FileKind>,
 }
 
@@ -65,8 +65,8 @@ pub fn parse(bytes: &[u8]) -> Option<Parsed> {
 }
 
 impl Files {
-    /// Adds a file. Where its file system is not mounted in sight, the path begins with the
-    /// device's name and a colon.
+    /// Adds a file. If its file system has no visible mount, the path begins with the device's name
+    /// and a colon.
     pub fn add(&mut self, file: &Parsed, mounts: &Mounts, device: &str, names: &mut Names) {
         if self.known.len() >= MOST_FILES && !self.known.contains_key(&key(&file.inode)) {
             self.refused += 1;
@@ -80,12 +80,12 @@ impl Files {
         self.known.insert(key(&file.inode), File { path, deleted: file.deleted, kind: file.kind });
     }
 
-    /// The file that is this inode.
+    /// The file of this inode.
     pub fn get(&self, inode: &wire::wire_inode) -> Option<File> {
         self.known.get(&key(inode)).copied()
     }
 
-    /// Adds what was refused.
+    /// Adds the files that were dropped.
     pub fn losses(&self, losses: &mut Losses) {
         losses.add("files", self.refused, "files beyond those that iowhy keeps", false);
     }

@@ -1,21 +1,21 @@
-//! Wire records become the model's nouns.
+//! Turns wire records into the model's rows.
 //!
 //! | where | what |
 //! |---|---|
 //! | [`request`] | a request with its stages, and its parts |
-//! | [`alike`] | what was found out about the last requests, for those like them |
+//! | [`alike`] | a cache of the last requests' rows, for similar ones |
 //! | [`event`] | a single block event |
-//! | [`waits`] | a thread's wait, with what it waited for |
-//! | [`cpu_waits`] | how long it waited for a CPU between two sleeps |
-//! | [`undecided`] | waits of which no request has told yet that they were for storage |
-//! | [`chains`] | a thread that waited for another that waited for storage |
+//! | [`waits`] | a thread's wait, and what it waited for |
+//! | [`cpu_waits`] | a thread's run-queue time between two sleeps |
+//! | [`undecided`] | waits that no request has shown to be for storage yet |
+//! | [`chains`] | wait chains: a thread that waited for one that waited for storage |
 //! | [`uses`] | what a process did with a file |
 //! | [`operation`] | the kernel's operation and flags: operation, rwbs |
 //! | [`origin`] | why a request exists, and why a part has no file |
-//! | [`dirtiers`] | why nobody is known to have dirtied what is written |
+//! | [`dirtiers`] | why the dirtier of written pages is not known |
 //! | [`files`], [`tasks`], [`cgroups`], [`stacks`] | what requests refer to, kept when first seen |
 //!
-//! What does not belong here: reading the ring (see [`crate::session`]).
+//! What does not belong here: reading the ring buffer (see [`crate::session`]).
 
 pub mod alike;
 pub mod cgroups;
@@ -55,7 +55,7 @@ use uses::Uses;
 use waits::Waits;
 use zerocopy::FromBytes;
 
-/// Requests of which the dirtiers are kept until they come.
+/// Requests whose dirtiers are kept until the request arrives.
 const MOST_OWNED: usize = 65_536;
 
 /// Everything that records refer to, and what was handed over so far.
@@ -66,7 +66,7 @@ pub struct Decoder {
     operations: Operations,
     files: Files,
     tasks: Tasks,
-    /// Cgroups, and what limits them.
+    /// Cgroups and their limits.
     pub cgroups: Cgroups,
     stacks: Stacks,
     owners: FxHashMap<u64, Vec<wire::wire_owners>>,
@@ -76,25 +76,25 @@ pub struct Decoder {
     errors_are_blk_status: bool,
     device_names: FxHashMap<u32, Name>,
     unreadable: u64,
-    /// Why a disk's requests are tied to none of the devices that stand on it.
+    /// Why a disk's requests are not tied to a request of an upper device.
     uppers: FxHashMap<u32, String>,
     /// When the watch began.
     pub start_ns: u64,
-    /// What is known of waits and of what ends them.
+    /// State for decoding waits and what ends them.
     pub waits: Waits,
-    /// Who waited for whom.
+    /// Wait chains.
     pub chains: Chains,
-    /// What programs do with files, until it is told.
+    /// The use of files, until it is handed over.
     pub uses: Uses,
-    /// A hint at who dirtied what was dirty before the watch.
+    /// Hints at who dirtied the pages that were dirty before the watch.
     pub writers: Writers,
     /// Whether dirtiers can have been missed.
     pub dirtiers: Dirtiers,
 }
 
 impl Decoder {
-    /// A decoder for the machine that `environment` describes; `arguments` says whether command lines
-    /// are read.
+    /// A decoder for the machine that `environment` describes; `arguments` says whether command
+    /// lines are read.
     pub fn new(
         facts: &Facts,
         environment: &Environment,
@@ -127,7 +127,7 @@ impl Decoder {
         }
     }
 
-    /// Adds what one record says to `batch`.
+    /// Adds the content of one record to `batch`.
     pub fn record(&mut self, bytes: &[u8], batch: &mut Batch, names: &mut Names) {
         let kind = u32::read_from_prefix(bytes).map_or(0, |(kind, _)| kind);
         if matches!(kind, wire::WIRE_TASK | wire::WIRE_FILE | wire::WIRE_CGROUP) {
@@ -149,7 +149,7 @@ impl Decoder {
         self.unreadable += u64::from(understood.is_none());
     }
 
-    /// Adds who a process is that did nothing yet that a record tells of.
+    /// Adds a process that no record has described yet.
     pub fn meet(&mut self, pid: u32, batch: &mut Batch, names: &mut Names) {
         self.tasks.meet(pid, batch, names);
     }
@@ -157,7 +157,7 @@ impl Decoder {
     fn add_owners(&mut self, bytes: &[u8]) -> Option<()> {
         let (owners, _) = wire::wire_owners::read_from_prefix(bytes).ok()?;
         if self.owners.len() >= MOST_OWNED {
-            // They come just before their requests: these were lost, and nobody will ask for them.
+            // Owners come just before their requests: these requests were lost.
             self.owners.clear();
         }
         self.owners.entry(owners.request).or_default().push(owners);
@@ -175,7 +175,7 @@ impl Decoder {
         Some(())
     }
 
-    /// File systems may be mounted during the watch; at most one look a second.
+    /// File systems can be mounted during the watch; read at most once a second.
     fn read_mounts_again(&mut self) {
         let now = crate::host::system::now_ns();
         if now.saturating_sub(self.mounts_read_ns) > 1_000_000_000 {
@@ -195,7 +195,7 @@ impl Decoder {
         }
     }
 
-    /// Adds what decoding itself lost.
+    /// Adds the losses of decoding.
     pub fn losses(&self, names: &Names, losses: &mut Losses) {
         losses.add("records", self.unreadable, "records that iowhy does not understand", true);
         losses.add("names", names.refused(), "texts beyond those that iowhy keeps", false);
@@ -210,13 +210,13 @@ impl Decoder {
 
 fn no_parents(devices: &[Device], loops_are_described: bool) -> FxHashMap<u32, String> {
     let reason = |names: String| {
-        format!("may serve {names}: the kernel does not say for which of its requests")
+        format!("may serve {names}: the kernel does not record which of its requests")
     };
     let uppers = uppers(devices, loops_are_described);
     uppers.into_iter().map(|(disk, names)| (disk, reason(names))).collect()
 }
 
-/// Names from the leaf up to the root, as the path from the root: `/a/b`.
+/// Joins names from the leaf up to the root to a path from the root: `/a/b`.
 fn path_of(names: &wire::wire_names, text: &[u8]) -> String {
     let text = &text[..text.len().min(names.bytes as usize)];
     let parts: Vec<_> = text.split(|byte| *byte == 0).filter(|part| !part.is_empty()).collect();
@@ -231,7 +231,7 @@ fn path_of(names: &wire::wire_names, text: &[u8]) -> String {
     if path.is_empty() { "/".to_owned() } else { path }
 }
 
-/// The fixed beginning of a record that ends in names, and the names' text.
+/// Splits a record that ends in names: its fixed part, and the names' text.
 fn split_names<const HEAD: usize>(bytes: &[u8]) -> Option<(&[u8], wire::wire_names, &[u8])> {
     let (head, rest) = bytes.split_at_checked(HEAD)?;
     let (counts, text) = rest.split_at_checked(std::mem::offset_of!(wire::wire_names, text))?;

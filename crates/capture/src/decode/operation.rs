@@ -1,19 +1,19 @@
-//! The kernel's operation and flags of a request: what it does, and its rwbs text.
+//! The kernel's operation and flags of a request, and its rwbs text.
 
 use crate::kernel;
 use iowhy_core::model::{Name, Names, Operation};
 use rustc_hash::FxHashMap;
 
-/// What a request's `cmd_flags` say.
+/// The meaning of a request's `cmd_flags`.
 #[derive(Clone, Copy, Debug)]
 pub struct Meaning {
     /// The operation.
     pub operation: Operation,
-    /// The flags' text.
+    /// The rwbs text of the flags.
     pub rwbs: Name,
-    /// Whether the pages were read ahead.
+    /// Whether it is readahead.
     pub readahead: bool,
-    /// Whether a swap device or file is meant.
+    /// Whether it is for a swap device or file.
     pub swap: bool,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct Masks {
     pub swap: u32,
 }
 
-/// The running kernel's numbers, with the meanings met so far.
+/// The running kernel's numbers, with the meanings decoded so far.
 #[derive(Clone, Debug)]
 pub struct Operations {
     names: FxHashMap<u32, String>,
@@ -38,7 +38,7 @@ pub struct Operations {
 }
 
 impl Operations {
-    /// From what the kernel's BTF says.
+    /// From the kernel's BTF.
     pub fn new(facts: &kernel::Operations) -> Operations {
         Operations {
             names: facts.names.iter().cloned().collect(),
@@ -55,7 +55,7 @@ impl Operations {
         }
     }
 
-    /// What `flags` mean.
+    /// Decodes `flags`.
     pub fn meaning(&mut self, flags: u32, names: &mut Names) -> Meaning {
         if let Some(meaning) = self.met.get(&flags) {
             return *meaning;
@@ -80,7 +80,7 @@ impl Operations {
         self.names.get(&(flags & 0xff)).map_or("", String::as_str)
     }
 
-    /// As the kernel's `blk_fill_rwbs` writes it.
+    /// The text that the kernel's `blk_fill_rwbs` writes.
     fn rwbs(&self, name: &str, flags: u32) -> String {
         let mut text = String::new();
         let mut add = |mask: u32, letter: &str| {

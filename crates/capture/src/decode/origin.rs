@@ -11,14 +11,14 @@ use std::path::Path;
 /// A device that is used for swap.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Swap {
-    /// The number of the disk, which its requests have.
+    /// The number of its disk, as in requests.
     disk: u32,
-    /// Where on it: a partition's part, or all.
+    /// Its sectors on the disk: those of a partition, or all.
     sectors: Range<u64>,
 }
 
 impl Swap {
-    /// Those of /proc/swaps. Swap in a file is told by who ends its bios.
+    /// Those of /proc/swaps. Swap files are recognised by the completion function of their bios.
     pub fn all() -> Vec<Swap> {
         let text = read_text("/proc/swaps").unwrap_or_default();
         let device = |line: &str| {
@@ -30,7 +30,7 @@ impl Swap {
         text.lines().skip(1).filter_map(device).collect()
     }
 
-    /// On a device, as the folder of all devices tells it.
+    /// A swap area on a device, from the directory of all devices.
     fn on(devices: &Path, major: u32, minor: u32) -> Swap {
         let folder = devices.join(format!("{major}:{minor}"));
         let of_partition = || {
@@ -46,15 +46,15 @@ impl Swap {
         of_partition().unwrap_or(Swap { disk: number(major, minor), sectors: 0..u64::MAX })
     }
 
-    /// Whether the request is for it.
+    /// Whether the request is in it.
     pub fn holds(&self, request: &wire_request) -> bool {
         self.disk == request.device && self.sectors.contains(&request.sector)
     }
 }
 
-/// What is known beside the request itself.
+/// What is known besides the request itself.
 pub struct Circumstances {
-    /// Whether the place on the device is used for swap.
+    /// Whether the sector is in a swap area.
     pub swap_device: bool,
     /// Whether a file system is mounted from the device.
     pub mounted: bool,
@@ -68,7 +68,7 @@ pub fn origin(request: &wire_request, meaning: Meaning, around: &Circumstances) 
             return Origin::Discard;
         }
         Operation::Driver | Operation::Zone | Operation::Other => return Origin::Passthrough,
-        // An empty write is a flush that a file system asked for.
+        // An empty write is a file system's flush.
         Operation::Write if request.bytes == 0 => return Origin::Flush,
         Operation::Read | Operation::Write => {}
     }
@@ -112,16 +112,16 @@ fn read(request: &wire_request, meaning: Meaning) -> Origin {
     }
 }
 
-/// Why a part has no file, `unqueued` where nobody saw it queued; `None` for those that have one.
+/// Why a part has no file, `unqueued` if its queueing was not seen; `None` if it has one.
 pub fn no_file_reason(found: u32, origin: Origin, unqueued: &'static str) -> Option<&'static str> {
     match (found, origin) {
         (_, Origin::Metadata) => Some("metadata of a file system"),
         (_, Origin::Journal) => Some("journal of a file system"),
         (_, Origin::Swap) => Some("swap"),
         (wire::FOUND_NO_DATA, _) => Some("carries no data"),
-        (wire::FOUND_PASSTHROUGH, _) => Some("a driver's command"),
+        (wire::FOUND_PASSTHROUGH, _) => Some("a passthrough command of a driver"),
         (wire::FOUND_NO_MAPPING, _) => Some("its pages belong to no file"),
-        (wire::FOUND_ANONYMOUS, _) => Some("anonymous memory of an owner that iowhy does not know"),
+        (wire::FOUND_ANONYMOUS, _) => Some("anonymous memory of an unknown owner"),
         (wire::FOUND_BELOW, _) => Some("its files are those of the request below it"),
         (wire::FOUND_NOT, _) => Some(unqueued),
         _ => None,

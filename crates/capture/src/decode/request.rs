@@ -1,4 +1,4 @@
-//! A finished or censored request: its stages, who asked, and the files its bytes belong to.
+//! A completed or censored request: its stages, its submitter, and the files of its bytes.
 
 use super::Decoder;
 use super::files::key;
@@ -13,8 +13,8 @@ use zerocopy::{FromBytes, FromZeros};
 
 const OFFSET_UNKNOWN: u64 = u64::MAX;
 
-/// Numbers of requests in the recording. They count records as they arrive; one that is referred
-/// to before it arrives gets its number then.
+/// Numbers of requests in the recording, in the order in which records arrive. A request that is
+/// referred to before it arrives gets its number then.
 #[derive(Debug, Default)]
 pub struct Ids {
     last: u64,
@@ -44,13 +44,13 @@ impl Ids {
     }
 }
 
-/// The time from `from` to `to`; `None` where either did not happen.
+/// The time from `from` to `to`; `None` if either did not happen.
 fn between(from: u64, to: u64) -> Option<u64> {
     if from == 0 || to == 0 { None } else { Some(to.saturating_sub(from)) }
 }
 
 impl Decoder {
-    /// Adds a `wire_request` with the parts behind it.
+    /// Adds a `wire_request` with its parts.
     pub(super) fn request(
         &mut self,
         bytes: &[u8],
@@ -71,7 +71,8 @@ impl Decoder {
         self.note_request(request, batch, names)
     }
 
-    /// Adds a request whose like is not remembered, with its parts: what it refers to is looked up.
+    /// Adds a request that is not like a cached one, with its parts: what it refers to is looked
+    /// up.
     fn look_up(
         &mut self,
         request: &wire_request,
@@ -104,8 +105,8 @@ impl Decoder {
         Some(())
     }
 
-    /// What a journal's own thread writes of the file system's blocks is the journal too: its
-    /// superblock is marked as metadata and ends like any buffer.
+    /// File-system blocks that a journal's own thread writes are the journal, too: its superblock
+    /// is marked as metadata and completes like any buffer.
     fn journal_thread(&self, request: &wire_request, origin: Origin, names: &Names) -> Origin {
         let is_journal = origin == Origin::Metadata
             && request.operation & 1 != 0
@@ -118,7 +119,8 @@ impl Decoder {
     }
 
     fn circumstances(&mut self, request: &wire_request) -> Circumstances {
-        // The request is the whole disk's, its page the partition's, whose number its inode has.
+        // The request is of the whole disk, its page of the partition, whose number is in its
+        // inode.
         let page_of = request.part.inode.number as u32;
         let mounted = request.part.found == wire::FOUND_BDEV_PAGE
             && [request.device, page_of].into_iter().any(|device| self.is_mounted(device));
@@ -140,7 +142,8 @@ impl Decoder {
         names: &mut Names,
     ) -> Request {
         let error = match request.flags & wire::REQUEST_BIO_BASED != 0 && request.status != 0 {
-            // A bio has its status in it; whatever the kernel's tracepoint gives for requests.
+            // A bio carries its own status; for requests it is what the kernel's tracepoint
+            // reports.
             true => Some(errno_of_blk_status(request.status)),
             false => self.errno(request.status),
         };
@@ -223,7 +226,7 @@ impl Decoder {
         }
     }
 
-    /// Why nothing is known of who queued it, and what for.
+    /// Why its submitter and purpose are not known.
     fn unqueued(&self, request: &wire_request) -> &'static str {
         match self.began_since(request) {
             true => "its queueing was not seen",
@@ -231,18 +234,18 @@ impl Decoder {
         }
     }
 
-    /// Whether it began in the watch, although nobody saw it queued.
+    /// Whether it began during the watch, although its queueing was not seen.
     fn began_since(&self, request: &wire_request) -> bool {
         request.queue_ns >= self.start_ns
     }
 
-    /// Why a request of a disk that other devices stand on is not tied to one of theirs.
+    /// Why a request of a lower disk is not tied to a request of an upper device.
     fn no_parent(&self, request: &wire_request) -> Option<&str> {
         let reason = self.uppers.get(&request.device)?;
         (request.parent == 0).then_some(reason)
     }
 
-    /// The negative error number behind a status, as the kernel's tracepoint gives it.
+    /// The negative errno of a status, as the kernel's tracepoint reports it.
     pub(super) fn errno(&self, status: i32) -> Option<i32> {
         match status {
             0 => None,
@@ -312,7 +315,7 @@ impl Decoder {
         }
     }
 
-    /// One row for each dirtier that is known, and one for what nobody is known to have dirtied.
+    /// Adds one row per known dirtier, and one for the bytes whose dirtier is not known.
     fn push_owned(
         &mut self,
         request: &wire_request,
@@ -368,8 +371,8 @@ impl Decoder {
         }
     }
 
-    /// Why nobody is named for bytes that were dirtied in the page cache. Who had the file open
-    /// for writing is a hint, and no more.
+    /// Why bytes dirtied in the page cache have no dirtier. The processes that had the file open
+    /// for writing are only a hint.
     fn no_dirtier(&mut self, part: &wire_part) -> Cow<'static, str> {
         if part.found == wire::FOUND_BELOW {
             return "its files are those of the request below it".into();
@@ -386,15 +389,15 @@ impl Decoder {
 const TOO_MANY: &str = "dirtied by more processes than iowhy distinguishes";
 const SAME_NAME: &str = "one of more processes of that name than iowhy distinguishes";
 
-/// The bytes of a part, on their way to those who dirtied them.
+/// Distributes the bytes of a part to the processes that dirtied them.
 struct Split {
-    /// Bytes that these dirtied of the part, and what they dirtied in all.
+    /// Bytes of the part that known dirtiers dirtied, and the total that they dirtied.
     theirs: u64,
     dirtied: u64,
-    /// What of `dirtied` and `theirs` was handed out.
+    /// How much of `dirtied` and `theirs` was handed out.
     before: u64,
     given: u64,
-    /// What nobody got.
+    /// Bytes without a dirtier.
     rest: u64,
 }
 
@@ -407,13 +410,13 @@ impl Split {
         Split { theirs, dirtied, before: 0, given: 0, rest: bytes }
     }
 
-    /// Who is known, with what it dirtied.
+    /// The known dirtiers, with the bytes they dirtied.
     fn known(&self, owners: &wire::wire_owners) -> Vec<(u32, u64)> {
         let known = owners.owners.iter().filter(|one| bytes_of(**one) > 0);
         known.map(|one| ((one >> wire::WIRE_OWNER_BITS) as u32, bytes_of(*one))).collect()
     }
 
-    /// The bytes of somebody who dirtied so many.
+    /// The share of a process that dirtied `dirtied` bytes.
     fn next(&mut self, dirtied: u64) -> u64 {
         self.before = self.before.saturating_add(dirtied).min(self.dirtied);
         let scaled = u128::from(self.theirs) * u128::from(self.before);
@@ -429,8 +432,9 @@ fn bytes_of(owner: u64) -> u64 {
     owner & ((1 << wire::WIRE_OWNER_BITS) - 1)
 }
 
-/// Whether it had begun when the watch did, at `start_ns`. What nobody queues (a flush that the kernel
-/// made itself, a driver's command) begins with its issue, and had begun where nobody saw that.
+/// Whether it had begun when the watch did, at `start_ns`. A request that is not queued (a flush
+/// that the kernel made itself, a driver command) begins with its issue, and had begun before if
+/// that was not seen.
 fn had_begun(request: &wire_request, start_ns: u64) -> bool {
     let is_made = request.flags & wire::REQUEST_KERNEL_MADE != 0;
     let is_command = request.part.found == wire::FOUND_PASSTHROUGH;
@@ -440,12 +444,12 @@ fn had_begun(request: &wire_request, start_ns: u64) -> bool {
     }
 }
 
-/// Where in its file a part begins.
+/// The offset of a part in its file.
 fn known_offset(part: &wire_part) -> Option<u64> {
     (part.offset != OFFSET_UNKNOWN).then_some(part.offset)
 }
 
-/// The only part of a request that is like another: what differs is its number, place and length.
+/// Sets what differs in the only part of a cached request: number, offset and length.
 fn locate(request: &wire_request, row: &Request, part: &mut RequestPart) {
     #[rustfmt::skip]
     let RequestPart {
@@ -460,8 +464,8 @@ fn locate(request: &wire_request, row: &Request, part: &mut RequestPart) {
     *bytes = row.bytes;
 }
 
-/// Rounding and truncation may leave the parts' sum off the request's bytes: the last part gives
-/// or takes.
+/// Rounding and truncation can make the parts' sum differ from the request's bytes: the last part
+/// is adjusted.
 fn cut_to(parts: &mut [RequestPart], bytes: u64) {
     let mut rest = bytes;
     for part in parts.iter_mut() {
@@ -473,7 +477,7 @@ fn cut_to(parts: &mut [RequestPart], bytes: u64) {
     }
 }
 
-/// An empty write is how a file system asks for a flush.
+/// An empty write is a file system's flush.
 fn operation(request: &wire_request, meaning: Meaning) -> Operation {
     if meaning.operation == Operation::Write && request.bytes == 0 {
         Operation::Flush
@@ -483,8 +487,8 @@ fn operation(request: &wire_request, meaning: Meaning) -> Operation {
 }
 
 /// The kernel's table of block status codes (`blk_errors` in block/blk-core.c). Codes that are not
-/// in it mean an I/O error, and so do those from 14 on: they are of zones, of devices that went away
-/// and of limits, and have other numbers since one of them was removed.
+/// in it mean an I/O error, and so do those from 14 on: they are for zones, removed devices and
+/// limits, and were renumbered when one of them was removed.
 fn errno_of_blk_status(status: i32) -> i32 {
     const EREMCHG: i32 = 78;
     const EAGAIN: i32 = 11;
@@ -547,15 +551,15 @@ mod tests {
         let known = split.known(&owners);
         assert_eq!(known, [(7, 4096), (9, 8192)]);
         let bytes: Vec<u64> = known.iter().map(|(_, dirtied)| split.next(*dirtied)).collect();
-        // A page of others does not make theirs what was dirty before.
+        // Pages of others do not account for what was dirty before.
         assert_eq!(
             (bytes, split.next(owners.other_bytes), split.rest),
             (vec![1500, 3000], 1500, 4000)
         );
-        // Nobody is known.
+        // No dirtier is known.
         let mut split = Split::of(&wire::wire_owners::new_zeroed(), 4096);
         assert_eq!((split.next(0), split.rest), (0, 4096));
-        // An odd number of bytes leaves none over.
+        // An odd number of bytes leaves no remainder.
         (owners.other_bytes, owners.theirs) = (0, 4097);
         let mut split = Split::of(&owners, 4097);
         assert_eq!((split.next(4096), split.next(8192), split.rest), (1365, 2732, 0));
@@ -570,12 +574,13 @@ mod tests {
             had_begun(&request, 1_000)
         };
         for (flags, found) in [(wire::REQUEST_KERNEL_MADE, 0), (0, wire::FOUND_PASSTHROUGH)] {
-            // Seen only when it ended, found in flight when the watch began, issued in the watch.
+            // Seen only at completion; found in flight when the watch began; issued during the
+            // watch.
             assert!(had_begun(flags, found, 0, 0));
             assert!(had_begun(flags, found, 0, 900));
             assert!(!had_begun(flags, found, 0, 1_100));
         }
-        // What is queued by somebody begins with that, or with the kernel's own stamp of it.
+        // A queued request begins with its queueing, or with the kernel's own time stamp.
         assert!(!had_begun(0, 0, 1_100, 0));
         assert!(had_begun(wire::REQUEST_BEGUN_BEFORE, 0, 900, 1_100));
         assert!(had_begun(wire::REQUEST_BEGUN_BEFORE, 0, 0, 1_100));

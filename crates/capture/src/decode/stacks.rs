@@ -1,4 +1,4 @@
-//! Sampled stacks: each distinct one is named once.
+//! Sampled stacks: each distinct one is symbolized once.
 
 use crate::reader::{Function, LATE, Reader};
 use crate::wire;
@@ -10,14 +10,14 @@ use iowhy_core::source::Batch;
 use rustc_hash::FxHashMap;
 use zerocopy::FromBytes;
 
-/// Distinct stacks kept of the kernel, and as many of programs: a program that never takes the same way
-/// twice leaves room for what says why threads wait. One beyond them is counted, and its requests stay
-/// without.
+/// Distinct kernel stacks kept, and as many user stacks: a program whose code path is never the
+/// same twice must not displace the kernel stacks that show why threads wait. Further stacks are
+/// counted, and their requests have none.
 const MOST_STACKS: usize = 20_000;
-/// Samples whose requests have not come yet.
+/// Samples whose requests have not arrived yet.
 const MOST_PENDING: usize = 65_536;
 
-/// Why a stack has functions without names that could have been read.
+/// Why a stack has unnamed functions whose names could be read.
 const UNREAD: &str =
     "not all named: the symbols are not in memory, and reading them would load the disk";
 
@@ -27,17 +27,17 @@ const ENDED: &str = "the process ended before its frames could be named";
 /// The stacks of one sample.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sampled {
-    /// The kernel's frames.
+    /// The kernel stack.
     pub kernel: Option<u64>,
-    /// The program's frames.
+    /// The user stack.
     pub user: Option<u64>,
 }
 
-/// The stacks met so far, by content.
+/// The stacks seen so far, by content.
 pub struct Stacks {
     symbolizer: Symbolizer,
     reader: Reader,
-    /// By process; the kernel's by 0.
+    /// By process; the kernel's have 0.
     known: FxHashMap<(u32, Box<[u64]>), u64>,
     /// How many of these are the kernel's.
     kernel: usize,
@@ -46,11 +46,11 @@ pub struct Stacks {
     refused: u64,
 }
 
-/// What a stack in the recording is: two are the same if this is.
+/// The content of a stack in the recording: stacks with equal content are the same.
 type Content = (bool, Option<&'static str>, Vec<Name>);
 
 impl Stacks {
-    /// No stack yet; `reader` looks into programs.
+    /// Without stacks; `reader` reads programs.
     pub fn new(reader: Reader) -> Stacks {
         Stacks {
             symbolizer: Symbolizer::new(),
@@ -63,7 +63,7 @@ impl Stacks {
         }
     }
 
-    /// Adds a `wire_stack`, which comes before the request that it was taken of.
+    /// Adds a `wire_stack`, which arrives before its request.
     pub fn add(&mut self, bytes: &[u8], batch: &mut Batch, names: &mut Names) -> Option<()> {
         const HEAD: usize = std::mem::offset_of!(wire::wire_stack, frames);
         let (head, frames) = bytes.split_at_checked(HEAD)?;
@@ -82,24 +82,24 @@ impl Stacks {
             user: self.id(Some(tgid), user_frames, batch, names),
         };
         if self.pending.len() >= MOST_PENDING {
-            // Their requests were lost: nobody will ask for them.
+            // Their requests were lost.
             self.pending.clear();
         }
         self.pending.insert(sample, sampled);
         Some(())
     }
 
-    /// The stacks of `sample`, once.
+    /// Returns the stacks of `sample` and removes them.
     pub fn take(&mut self, sample: u32) -> Sampled {
         self.pending.remove(&sample).unwrap_or_default()
     }
 
-    /// The number of a kernel stack that is no sample.
+    /// The number of a kernel stack that is not a sample.
     pub fn kernel(&mut self, frames: &[u64], batch: &mut Batch, names: &mut Names) -> Option<u64> {
         self.id(None, frames, batch, names)
     }
 
-    /// The number of a process's stack that is no sample.
+    /// The number of a process's stack that is not a sample.
     pub fn user(
         &mut self,
         process: u32,
@@ -110,12 +110,12 @@ impl Stacks {
         self.id(Some(process), frames, batch, names)
     }
 
-    /// The functions at `frames` of a process, of which no stack is made.
+    /// The functions at `frames` of a process, without adding a stack.
     pub fn functions(&mut self, process: u32, frames: &[u64], names: &mut Names) -> Vec<Name> {
         if frames.is_empty() { Vec::new() } else { self.name(Some(process), frames, names).0 }
     }
 
-    /// The functions of the stack with that number, its innermost first.
+    /// The functions of the stack with that number, innermost first.
     pub fn frames_of(&self, stack_id: u64) -> Option<&[Name]> {
         let found = self.named.iter().find(|(_, id)| **id == stack_id);
         found.map(|((_, _, frames), _)| frames.as_slice())
@@ -159,7 +159,7 @@ impl Stacks {
         Some(id)
     }
 
-    /// The frames' names, and why they are not all of the stack.
+    /// The names of the frames, and why they are not the complete stack.
     fn name(
         &mut self,
         process: Option<u32>,
@@ -191,30 +191,31 @@ impl Stacks {
     }
 
     fn kernel_functions(&self, frames: &[u64]) -> Option<Vec<Function>> {
-        // An image of the kernel may lie on the sick disk, and says no more than the kernel itself.
+        // A kernel image can be on the sick disk, and adds nothing to what the kernel itself
+        // provides.
         let kernel = Kernel { vmlinux: MaybeDefault::None, ..Kernel::default() };
         let symbols = self.symbolizer.symbolize(&Source::Kernel(kernel), Input::AbsAddr(frames));
         Some(symbols.ok()?.iter().map(Function::of).collect())
     }
 
-    /// Adds what was refused.
+    /// Adds the stacks that were dropped.
     pub fn losses(&self, losses: &mut Losses) {
         losses.add("stacks", self.refused, "stacks beyond those that iowhy keeps", false);
     }
 }
 
-/// What a frame says about the stack that it ends.
+/// What the outermost frame shows about its stack.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Frame {
-    /// Where programs and threads begin.
+    /// A function that programs or threads start in.
     Root,
     /// A function.
     Named,
-    /// Code without a name.
+    /// Code without a symbol.
     Nameless,
-    /// No code at all: the stack was walked wrongly from here on.
+    /// Not code: the stack walk went wrong.
     Wild,
-    /// iowhy's own, not part of the stack.
+    /// A frame of iowhy's BPF programs, not part of the stack.
     Own,
 }
 
@@ -260,22 +261,22 @@ fn is_root(name: &str) -> bool {
         || name.starts_with("runtime.goexit")
 }
 
-/// Why a stack is not all there. A user stack is believed only where it reaches a function that
-/// threads begin in: without frame pointers it ends early, or anywhere.
+/// Why a stack is incomplete. A user stack is trusted only if it reaches a function that threads
+/// start in: without frame pointers it ends early, or anywhere.
 fn incomplete(process: Option<u32>, frames: usize, end: Frame) -> Option<&'static str> {
     let (most, user) = match process {
         None => (wire::WIRE_KERNEL_FRAMES, false),
         Some(_) => (wire::WIRE_USER_FRAMES, true),
     };
     match end {
-        _ if frames >= most as usize => Some("deeper than iowhy looks"),
+        _ if frames >= most as usize => Some("deeper than iowhy reads"),
         Frame::Root => None,
         _ if !user => None,
         Frame::Nameless => {
             Some("code without names: a stripped program, or a JIT without perf map")
         }
         Frame::Named | Frame::Wild | Frame::Own => {
-            Some("ends early: the program keeps no frame pointers")
+            Some("ends early: the program uses no frame pointers")
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The threads that were seen asking for I/O or dirtying pages.
+//! The threads that were seen submitting I/O or dirtying pages.
 
 use super::cgroups::Cgroups;
 use super::files::Files;
@@ -15,10 +15,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use zerocopy::FromBytes;
 
-/// Threads kept before those that have ended are forgotten. More than that stay only while they live.
+/// Threads kept before exited ones are dropped. More are kept only while they are alive.
 const MOST_TASKS: usize = 65_536;
-/// How long one that has ended is kept at least: its last calls are told a second later, and names a
-/// few seconds after that where the machine is busy.
+/// How long an exited thread is kept at least: its last calls are reported a second later, and
+/// names a few seconds after that on a busy machine.
 const KEPT: Duration = Duration::from_secs(15);
 
 /// What is known of a thread.
@@ -26,7 +26,7 @@ const KEPT: Duration = Duration::from_secs(15);
 pub struct Task {
     /// The process's name.
     pub process: Name,
-    /// The thread's own.
+    /// The thread's own name.
     pub thread: Name,
     /// The process that started it.
     pub parent: u32,
@@ -34,7 +34,7 @@ pub struct Task {
     pub cgroup: Option<Name>,
     /// The container or systemd unit derived from it.
     pub container: Option<Name>,
-    /// When it was told.
+    /// When its record arrived.
     told: Instant,
 }
 
@@ -46,14 +46,14 @@ pub struct Tasks {
     users: Users,
     boottime_offset_ns: i64,
     arguments: Option<Reader>,
-    /// Processes that got a row before any record told of them: their names and when they started.
+    /// Processes that got a row before any record described them: their names and start times.
     met: FxHashMap<u32, (Name, u64)>,
-    /// How many threads there may be until those that ended are looked for.
+    /// The number of threads at which exited ones are searched for next.
     most: usize,
 }
 
 impl Tasks {
-    /// `arguments` reads command lines, where they are wanted: they may hold secrets.
+    /// `arguments` reads command lines if they are recorded: they may contain secrets.
     pub fn new(arguments: Option<Reader>) -> Tasks {
         Tasks {
             threads: FxHashMap::default(),
@@ -66,7 +66,7 @@ impl Tasks {
         }
     }
 
-    /// Adds a `wire_task`. A number that is used again belongs to the new task from then on.
+    /// Adds a `wire_task`. A reused number belongs to the new task from then on.
     pub fn add(
         &mut self,
         bytes: &[u8],
@@ -111,7 +111,7 @@ impl Tasks {
         Some(())
     }
 
-    /// Adds a process of which no record has told, as /proc has it.
+    /// Adds a process that no record has described, from /proc.
     pub fn meet(&mut self, pid: u32, batch: &mut Batch, names: &mut Names) {
         let Some(found) = Identity::of(pid) else { return };
         let process = names.intern(&found.name);
@@ -123,7 +123,7 @@ impl Tasks {
         if self.met.len() >= MOST_TASKS {
             self.met.clear();
         }
-        // A record tells more where the cgroup is not to be had.
+        // A record has more if the cgroup is not available here.
         if found.cgroup.is_some() {
             self.met.insert(pid, same);
         }
@@ -143,14 +143,14 @@ impl Tasks {
         });
     }
 
-    /// Forgets threads and processes that ended a while ago, where there are many.
+    /// Drops threads and processes that exited a while ago, if there are many.
     fn make_room(&mut self) {
         if self.threads.len() < self.most {
             return;
         }
         forget_ended(&mut self.threads, is_alive);
         forget_ended(&mut self.processes, is_alive);
-        // Looking at each costs: not again before as many have come.
+        // Checking each is expensive: not again before the number has doubled.
         self.most = (self.threads.len() * 2).max(MOST_TASKS);
     }
 
@@ -175,7 +175,7 @@ fn forget_ended(tasks: &mut FxHashMap<u32, Task>, is_alive: impl Fn(u32) -> bool
 }
 
 fn is_alive(number: u32) -> bool {
-    // Threads are there by their number too, although they are not listed.
+    // /proc has threads by number, too, although it does not list them.
     Path::new("/proc").join(number.to_string()).exists()
 }
 

@@ -1,6 +1,6 @@
-//! Waits in calls that wait for the caller's own I/O, none of which has ended yet: those with a time
-//! limit, and those of servers that wait for sockets in the same call. They are kept until a request
-//! tells that they were for storage.
+//! Waits in calls that wait for the caller's own I/O, none of which has completed yet: those with a
+//! timeout, and those of servers that wait for sockets in the same call. They are kept until a
+//! request shows that they were for storage.
 //!
 //! What does not belong here: what a decided wait becomes (see [`super::waits`]).
 
@@ -9,13 +9,13 @@ use crate::wire::{wire_request, wire_wait};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
 
-/// Waits kept for each thread: of more the oldest goes.
+/// Waits kept per thread; beyond that the oldest is dropped.
 const MOST_OF_THREAD: usize = 256;
-/// Waits kept in all: where there are more, every thread keeps the later half of its own.
+/// Waits kept in total; beyond that every thread keeps the later half of its own.
 const MOST: usize = 16_384;
-/// Processes of which it is known that they have asked for storage.
+/// Processes known to have submitted I/O.
 const MOST_PROCESSES: usize = 65_536;
-/// How long before a request that a limit held back its process may have begun to wait for it, ns.
+/// How long before a throttled request its process can have begun to wait for it, ns.
 const HELD_BACK_NS: u64 = 1_000_000_000;
 
 /// The waits that are kept.
@@ -23,11 +23,11 @@ const HELD_BACK_NS: u64 = 1_000_000_000;
 pub struct Undecided {
     by_thread: FxHashMap<u32, VecDeque<Slept>>,
     count: usize,
-    /// Processes that have asked for storage: a wait of any other is no loss when it goes.
+    /// Processes that have submitted I/O: dropping a wait of any other is no loss.
     asking: FxHashSet<u32>,
-    /// Until when the latest request that was held back tells of waits, by its cgroup.
+    /// The end of the time in which the latest throttled request explains waits, by its cgroup.
     told_ns: FxHashMap<u64, u64>,
-    /// Waits that went although their process had asked for storage.
+    /// Waits dropped although their process had submitted I/O.
     pub dropped: u64,
 }
 
@@ -59,8 +59,8 @@ impl Undecided {
         self.count = self.by_thread.values().map(VecDeque::len).sum();
     }
 
-    /// The waits of the request's thread during which it was in flight, until `until_ns`. Earlier
-    /// ones were for nothing, as far as this request can tell, and stay.
+    /// Returns the waits of the request's thread during which it was in flight, until `until_ns`.
+    /// Earlier ones are not explained by this request, and stay.
     pub fn decided_by(&mut self, request: &wire_request, until_ns: u64) -> Vec<Slept> {
         if request.tgid != 0 && self.asking.len() < MOST_PROCESSES {
             self.asking.insert(request.tgid);
@@ -71,9 +71,9 @@ impl Undecided {
         self.take(request.tid, |wait| wait.end_ns > request.queue_ns && wait.start_ns < until_ns)
     }
 
-    /// The waits for a request that a limit held back, so that a worker queued it: those of the one
-    /// process of its cgroup that waits in this way, since the request before it. `is_inside` says
-    /// whether a thread is in the cgroup. Where two processes wait, nobody can tell whose it is.
+    /// Returns the waits for a throttled request that a worker queued: those of the only process of
+    /// its cgroup that waits in this way, since the previous such request. `is_inside` says whether
+    /// a thread is in the cgroup. If two processes wait, the owner cannot be determined.
     pub fn held_back(
         &mut self,
         request: &wire_request,
@@ -156,7 +156,7 @@ mod tests {
                 undecided.keep(wait(7, tid, round * 10, round * 10 + 10));
             }
         }
-        // A late comer is kept, and those who never asked for storage lose nothing.
+        // A late one is kept, and processes that never submitted I/O lose nothing.
         undecided.keep(wait(8, 900, 5_000, 5_010));
         assert!(undecided.count <= MOST && undecided.dropped == 0);
         assert_eq!(undecided.decided_by(&request(900, 5_005, 5_020), 5_020).len(), 1);

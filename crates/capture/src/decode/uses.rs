@@ -1,5 +1,5 @@
-//! What processes did with files: the kernel's sums become rows, and single removals and renames
-//! tell which of the files that were made are gone.
+//! File use by processes: turns the kernel's sums into rows, and finds from single removals and
+//! renames which of the created files are gone.
 //!
 //! What does not belong here: when the kernel's tables are read (see [`crate::uses`]).
 
@@ -13,31 +13,31 @@ use rustc_hash::FxHashMap;
 use std::path::Path;
 use zerocopy::FromBytes;
 
-/// Rows of one look at the tables; of more, the smaller ones are patterns.
+/// Rows per read of the tables; beyond them, the smaller ones are aggregated to patterns.
 const MOST_ROWS: usize = 2000;
-/// Directories known by their place; of further ones the rows have no name.
+/// Directories known by id; rows of further ones have no name.
 const MOST_PLACES: usize = 65_536;
-/// Single calls kept until the next look.
+/// Single calls kept until the next read.
 const MOST_CALLS: usize = 65_536;
-/// Files that were made during the watch and are not gone yet.
+/// Files created during the watch that still exist.
 const MOST_CREATED: usize = 65_536;
 
-/// What is kept to make rows of.
+/// State for building rows.
 #[derive(Default)]
 pub struct Uses {
     places: FxHashMap<u64, (wire_inode, String)>,
     calls: Vec<Call>,
-    /// Single opens, until what they refer to has come.
+    /// Single opens, until what they refer to has arrived.
     opens: Vec<Call>,
     created: FxHashMap<Name, Vec<u64>>,
-    /// What a rename gave a new name that has not been settled yet, by thread.
+    /// New names by rename that have not been settled yet, by thread.
     renamed: FxHashMap<u32, Name>,
-    /// What was done by processes or with files whose names have not come yet: they wait for one more look.
+    /// Entries of processes or files whose names have not arrived yet: they wait for one more read.
     unnamed: Vec<wire_use>,
     rows: Vec<FileActivity>,
     index: FxHashMap<(u32, Option<Name>), usize>,
     refused: u64,
-    /// The only disks to tell of; all when empty.
+    /// The only disks to report; all if empty.
     pub disks: Vec<String>,
 }
 
@@ -55,7 +55,7 @@ struct Call {
 }
 
 impl Uses {
-    /// Adds what was refused.
+    /// Adds what was dropped.
     pub fn losses(&self, losses: &mut Losses) {
         losses.add(
             "file_details",
@@ -74,7 +74,7 @@ impl Uses {
         &mut self.rows[place]
     }
 
-    /// Takes the removals and renames until `until_ns`, in the order in which they happened.
+    /// Removes and returns the removals and renames until `until_ns`, by time.
     fn calls_until(&mut self, until_ns: u64) -> Vec<Call> {
         self.calls.sort_by_key(|call| call.time_ns);
         let later = self.calls.partition_point(|call| call.time_ns <= until_ns);
@@ -91,14 +91,14 @@ impl Uses {
     }
 
     fn note_renamed(&mut self, tid: u32, from: Name) {
-        // The new names of those that stay were lost.
+        // The second halves of the remaining renames were lost.
         if self.renamed.len() >= MOST_CALLS {
             self.renamed.clear();
         }
         self.renamed.insert(tid, from);
     }
 
-    /// When the file was made that had this path at the time; it is gone then.
+    /// When the file with this path at the time was created; it is removed.
     fn take_created(&mut self, path: Name, time_ns: u64) -> Option<u64> {
         let known = self.created.get_mut(&path)?;
         known.sort_unstable();
@@ -144,7 +144,7 @@ impl Decoder {
             return Some(());
         }
         if self.uses.calls.len() >= MOST_CALLS {
-            // It counts, of no file.
+            // It is counted, without a file.
             self.uses.refused += 1;
             if call.second == 0 {
                 let row = self.uses.row(call.tgid, None, call.time_ns);
@@ -167,7 +167,7 @@ impl Decoder {
         Some(())
     }
 
-    /// Takes what one process did with one file, or in one directory.
+    /// Adds what one process did with one file, or in one directory.
     pub fn add_use(&mut self, used: &wire_use, names: &mut Names) {
         let is_nameless = used.inode.address != 0 && self.files.get(&used.inode).is_none();
         let pid = used.process_key as u32;
@@ -214,21 +214,21 @@ impl Decoder {
         }
     }
 
-    /// What is asked for by name in a directory: `/dir/*`.
+    /// The pattern for names looked up in a directory: `/dir/*`.
     fn any_in(&self, place: u64, names: &mut Names) -> Option<Name> {
         let (base, text) = self.uses.places.get(&place)?;
         let directory = self.path_from(base, text, names)?;
         Some(names.intern(&format!("{}/*", directory.trim_end_matches('/'))))
     }
 
-    /// The whole disk that a path is on, by the mount that it lies in.
+    /// The whole disk that a path is on, by its mount.
     fn disk_of(&self, path: Name, names: &mut Names) -> Option<Name> {
         let mount = self.mounts.of_file((0, 0), Path::new(names.get(path)))?;
         let disk = self.devices.disk(mount.major << 20 | mount.minor)?;
         Some(names.intern(disk))
     }
 
-    /// A path as a program gave it, from the root of the machine.
+    /// The absolute path, from the machine's root, of a path as a program passed it.
     fn path_from(&self, base: &wire_inode, text: &str, names: &Names) -> Option<String> {
         let known = self.files.get(base)?;
         let Some(path) = known.path else {
@@ -239,20 +239,20 @@ impl Decoder {
         Some(join(names.get(path), text))
     }
 
-    /// What waited for names since the look before this one: whether they came or not, it is told
-    /// with this one.
+    /// Adds entries that have waited for names since the previous read, whether the names have
+    /// arrived or not.
     pub fn begin_uses(&mut self, names: &mut Names) {
         for used in std::mem::take(&mut self.uses.unnamed) {
             self.add_named(&used, names);
         }
     }
 
-    /// Hands over the rows of one look at the tables, which held all that was done until `until_ns`.
+    /// Hands over the rows of one read of the tables, which covers everything until `until_ns`.
     pub fn end_uses(&mut self, until_ns: u64, batch: &mut Batch, names: &mut Names) {
         self.settle_calls(until_ns, names);
         let mut rows = std::mem::take(&mut self.uses.rows);
         self.uses.index.clear();
-        // Before they become patterns: one of several disks is on none.
+        // Before they become patterns: a pattern of several disks has no disk.
         let disks = &self.uses.disks;
         let is_wanted = |disk: Name| disks.iter().any(|wanted| wanted == names.get(disk));
         rows.retain(|row| disks.is_empty() || row.device.is_some_and(is_wanted));
@@ -265,7 +265,7 @@ impl Decoder {
         batch.files.append(&mut fold(rows, MOST_ROWS, names));
     }
 
-    /// Hands over single opens, in the order in which they ended. What they refer to was read before.
+    /// Hands over single opens, by the time of their end. What they refer to was read before.
     pub fn settle_opens(&mut self, batch: &mut Batch, names: &mut Names) {
         let mut opens = std::mem::take(&mut self.uses.opens);
         opens.sort_by_key(|call| call.time_ns);
@@ -284,8 +284,8 @@ impl Decoder {
         }));
     }
 
-    /// Removals and renames until `until_ns`, in the order in which they happened. Of later ones the
-    /// next look tells when their files were made.
+    /// Applies removals and renames until `until_ns`, by time. The next read finds the creation
+    /// times for later ones.
     fn settle_calls(&mut self, until_ns: u64, names: &mut Names) {
         for call in self.uses.calls_until(until_ns) {
             let path = self.path_from(&call.base, &call.text, names);
@@ -357,8 +357,8 @@ fn counts_of(used: &wire_use) -> Counts {
     }
 }
 
-/// `text` from the directory `base` on, without `.`, `..` and doubled slashes. Symbolic links stay
-/// what they are called.
+/// Joins `text` to the directory `base`, without `.`, `..` and double slashes. Symbolic links are
+/// not resolved.
 fn join(base: &str, text: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in base.split('/').chain(text.split('/')) {

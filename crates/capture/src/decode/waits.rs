@@ -1,7 +1,7 @@
-//! Waits of threads: what they waited for, by their kernel stack and their requests.
+//! Waits of threads: what they waited for, from their kernel stacks and their requests.
 //!
-//! A thread's requests arrive before the wait that they end, so the latest ones of each thread are
-//! kept until then.
+//! A thread's requests arrive before the wait that they end, so the latest requests of each thread
+//! are kept until then.
 
 use super::Decoder;
 use super::cpu_waits::{CpuWaits, Slept};
@@ -16,54 +16,54 @@ use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use zerocopy::FromBytes;
 
-/// Requests kept for each thread until it is known whether it waited for them.
+/// Requests kept per thread until it is known whether it waited for them.
 const MOST_OF_THREAD: usize = 128;
 /// Threads for which requests are kept.
 const MOST_THREADS: usize = 4096;
-/// How long a request is kept at least where there are more threads, ns: the thread that waited for it runs
-/// again by then.
+/// How long a request is kept at least when there are more threads, ns: a thread that waited for it
+/// runs again by then.
 const KEPT_NS: u64 = 1_000_000_000;
-/// Requests of any thread that are kept for the one whose wait they end; each by the low bits of its
-/// number, so that a newer one takes its place.
+/// Requests of any thread that are kept for the thread whose wait they end, indexed by the low bits
+/// of their number, so that a newer one replaces an older one.
 const MOST_ENDED: usize = 2048;
 
-/// Who is woken so long after a completion was not woken by it, ns.
+/// A wake-up this long after a completion was not caused by it, ns.
 const SURELY_LATER_NS: u64 = 1_000_000;
-/// User stacks by process and place that are kept named.
+/// User stacks by process and slot that are kept named.
 const MOST_USER_STACKS: usize = 65_536;
 
-/// A request as far as waits are concerned.
+/// What waits need to know of a request.
 #[derive(Clone, Copy, Debug)]
 struct Served {
     request_id: u64,
-    /// The process that asked for it.
+    /// The process that submitted it.
     pid: Option<u32>,
     device: Name,
     span: Span,
-    /// Whose limits held for it.
+    /// The cgroup whose limits applied.
     cgroup: Option<Name>,
-    /// Whether a throttle held it back before it was queued.
+    /// Whether it was throttled before it was queued.
     held_back: bool,
 }
 
-/// What a stack says, and its number in the recording.
+/// What a stack shows, and its number in the recording.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     stack_id: Option<u64>,
     verdict: Verdict,
 }
 
-/// What is kept to make sense of waits.
+/// State for decoding waits.
 #[derive(Default)]
 pub struct Waits {
-    /// The kernel's maps of stacks; without them nobody asked for waits.
+    /// The kernel's maps of stacks; empty if waits are not recorded.
     stacks: Vec<MapHandle>,
     known: FxHashMap<i32, Known>,
     /// The map of user stacks.
     user_stacks: Option<MapHandle>,
-    /// What was read from it, by process and place.
+    /// The numbers of its stacks, by process and slot.
     known_users: FxHashMap<(u32, i32), Option<u64>>,
-    /// Those that slept already when the watch began, by thread.
+    /// Threads that were already asleep when the watch began.
     sleeping: FxHashMap<u32, Known>,
     of_thread: FxHashMap<u32, VecDeque<Served>>,
     undecided: Undecided,
@@ -75,15 +75,15 @@ pub struct Waits {
 }
 
 impl Waits {
-    /// Makes sense of waits whose stacks are in `stacks` and `user_stacks`.
+    /// Decodes waits whose stacks are in `stacks` and `user_stacks`.
     pub fn with(stacks: Vec<MapHandle>, user_stacks: Option<MapHandle>) -> Waits {
         let ended = if stacks.is_empty() { Vec::new() } else { vec![None; MOST_ENDED] };
         Waits { stacks, user_stacks, ended, ..Waits::default() }
     }
 
-    /// Takes note of a request, which may be what its thread waits for.
+    /// Notes a request that its thread may be waiting for.
     fn note(&mut self, request: &wire_request, row: &Request) {
-        // What is still in flight is told at the end, and lasted until then at least.
+        // Requests still in flight are handed over at the end, and lasted at least until then.
         let completed_ns = if request.complete_ns == 0 { self.end_ns } else { request.complete_ns };
         if self.stacks.is_empty() || completed_ns == 0 {
             return;
@@ -110,8 +110,8 @@ impl Waits {
         own.push_back(served);
     }
 
-    /// Forgets threads whose requests ended a while ago. Where most did not, memory is bounded first: who
-    /// waits right now loses what it waited for.
+    /// Drops threads whose requests ended a while ago. If that is not enough, the memory limit
+    /// wins: current waits lose their requests.
     fn make_room(&mut self, now_ns: u64) {
         let ended_ns = |own: &VecDeque<Served>| own.back().map_or(0, |it| it.span.completed_ns);
         self.of_thread.retain(|_, own| ended_ns(own).saturating_add(KEPT_NS) > now_ns);
@@ -120,14 +120,14 @@ impl Waits {
         }
     }
 
-    /// Adds what was left out.
+    /// Adds the waits that were dropped.
     pub(super) fn losses(&self, losses: &mut Losses) {
-        let meaning = "waits of which nobody knows whether they were for storage";
+        let meaning = "waits dropped: not known whether for storage";
         losses.add("undecided_waits", self.undecided.dropped, meaning, false);
     }
 
-    /// The requests that `wait` can have waited for; those that no later wait of the thread can
-    /// wait for are forgotten.
+    /// Returns the requests that `wait` can have waited for, and drops those that no later wait of
+    /// the thread can have waited for.
     fn requests_of(
         &mut self,
         wait: &wire_wait,
@@ -154,8 +154,8 @@ impl Waits {
 }
 
 impl Decoder {
-    /// Takes note of a request, the last one of `batch`, and adds the waits of which it tells that
-    /// they were for storage.
+    /// Notes a request, the last one of `batch`, and adds the waits that it shows to be for
+    /// storage.
     pub(super) fn note_request(
         &mut self,
         request: &wire_request,
@@ -176,7 +176,7 @@ impl Decoder {
         Some(())
     }
 
-    /// Adds the waits for a request of `cgroup` that a limit held back until a worker queued it.
+    /// Adds the waits for a request of `cgroup` that was throttled until a worker queued it.
     fn decide_held_back(
         &mut self,
         request: &wire_request,
@@ -192,7 +192,7 @@ impl Decoder {
         }
     }
 
-    /// Adds a `wire_sleeper`: its wait comes again when it ends.
+    /// Adds a `wire_sleeper`: its wait is sent again when it ends.
     pub fn sleeper(&mut self, bytes: &[u8], batch: &mut Batch, names: &mut Names) -> Option<()> {
         let (sleeper, _) = wire_sleeper::read_from_prefix(bytes).ok()?;
         let length = sleeper.frames.iter().take_while(|address| **address != 0).count();
@@ -207,7 +207,7 @@ impl Decoder {
         Known { stack_id, verdict: verdict(frames.iter().map(|name| names.get(*name))) }
     }
 
-    /// What the stack of a wait says; nothing where none was taken.
+    /// What the stack of a wait shows; `None` if none was taken.
     fn known(&mut self, wait: &wire_wait, batch: &mut Batch, names: &mut Names) -> Option<Known> {
         if wait.flags & wire::WAIT_BEGUN_BEFORE != 0 {
             return self.waits.sleeping.remove(&wait.tid);
@@ -223,7 +223,7 @@ impl Decoder {
         Some(known)
     }
 
-    /// The user stack of a wait, where one was taken.
+    /// The user stack of a wait, if one was taken.
     pub(super) fn user_stack(
         &mut self,
         wait: &wire_wait,
@@ -244,7 +244,7 @@ impl Decoder {
         id
     }
 
-    /// Adds a `wire_wait`, unless it turns out to have nothing to do with storage.
+    /// Adds a `wire_wait`, unless it has nothing to do with storage.
     pub fn wait(&mut self, bytes: &[u8], batch: &mut Batch, names: &mut Names) -> Option<()> {
         let (mut wait, _) = wire_wait::read_from_prefix(bytes).ok()?;
         if wait.flags & wire::WAIT_FOR_THREAD != 0 {
@@ -259,7 +259,7 @@ impl Decoder {
         Some(())
     }
 
-    /// Adds a sleep, if it is known to be for storage; one that may turn out to be is kept.
+    /// Adds a sleep if it is known to be for storage; one that may turn out to be is kept.
     fn tell(&mut self, slept: Slept, outlasts: bool, batch: &mut Batch, names: &mut Names) {
         let wait = slept.wire;
         let woken_ns = if wait.wake_ns == 0 { wait.end_ns } else { wait.wake_ns };
@@ -303,7 +303,7 @@ impl Decoder {
         batch.waits.push(row);
     }
 
-    /// The device of its requests, else that of the file that its system call was given.
+    /// The device of its requests, else of the file in its system call's arguments.
     fn device_of(&self, wait: &wire_wait, served: &[Served], names: &mut Names) -> Option<Name> {
         if let Some(served) = served.last() {
             return Some(served.device);
@@ -312,7 +312,7 @@ impl Decoder {
         self.devices.disk(file).map(|disk| names.intern(disk))
     }
 
-    /// The row of a wait, as far as it is about the thread and the time.
+    /// The part of a wait's row that describes the thread and the times.
     fn waiter(&self, wait: &wire_wait, split: Split) -> Wait {
         let task = self.tasks.thread(wait.tid);
         let file = (wait.inode.address != 0).then(|| self.files.get(&wait.inode)).flatten();
@@ -342,7 +342,7 @@ impl Decoder {
     }
 }
 
-/// The frames that a map of stacks has at a place.
+/// The frames in a slot of a map of stacks.
 fn frames_at(map: &MapHandle, place: u32) -> Option<Vec<u64>> {
     let value = map.lookup(&place.to_ne_bytes(), MapFlags::ANY).ok()??;
     let (words, _) = value.as_chunks::<8>();
@@ -350,22 +350,22 @@ fn frames_at(map: &MapHandle, place: u32) -> Option<Vec<u64>> {
     Some(frames.take_while(|address| *address != 0).collect())
 }
 
-/// The class of a wait; `None` where it has nothing to do with storage.
+/// The class of a wait; `None` if it has nothing to do with storage.
 fn class_of(wait: &wire_wait, known: Option<Known>, served: &[Served]) -> Option<WaitClass> {
     match known.map(|known| known.verdict) {
         Some(Verdict::Elsewhere) => None,
         Some(Verdict::Storage(class)) => {
-            // What sleeps interruptibly waits for storage only if its own requests were in flight.
+            // An interruptible sleep is for storage only if its own requests were in flight.
             let asked = class == WaitClass::Fuse && wait.flags & wire::WAIT_FOR_SERVER != 0;
             let sure = wait.flags & (wire::WAIT_IOWAIT | wire::WAIT_UNINTERRUPTIBLE) != 0 || asked;
             (sure || !served.is_empty()).then_some(class)
         }
-        // What is made for waiting for one's own I/O waits for it if there is any.
+        // Calls that wait for the caller's own I/O do so if there is any.
         None if wait.flags & wire::WAIT_FOR_OWN != 0 => {
             let is_io = wait.flags & wire::WAIT_IOWAIT != 0 || !served.is_empty();
             is_io.then_some(WaitClass::Device)
         }
-        // Without a stack its requests are all there is.
+        // Without a stack, its requests are the only evidence.
         None if !served.is_empty() => Some(WaitClass::Device),
         Some(Verdict::Unknown) if !served.is_empty() => Some(WaitClass::Unknown),
         _ if wait.flags & wire::WAIT_IOWAIT != 0 => Some(WaitClass::Unknown),
@@ -374,32 +374,32 @@ fn class_of(wait: &wire_wait, known: Option<Known>, served: &[Served]) -> Option
     }
 }
 
-/// Whether the end of `waker`, the last on the CPU that woke the thread, did so.
+/// Whether the completion of `waker`, the last on the CPU that woke the thread, caused the wake-up.
 fn was_woken_by(wait: &wire_wait, woken_ns: u64, cgroup: Option<Name>, waker: &Served) -> bool {
     let after_ns = woken_ns.saturating_sub(waker.span.completed_ns);
-    // A worker queued it, so nothing else tells whose it was; emulated machines need long to wake.
+    // A worker queued it, so nothing else shows whose it was; emulated machines take long to wake.
     let of_its_limit = waker.held_back && cgroup.is_some() && waker.cgroup == cgroup;
     if after_ns >= u64::from(wire::WIRE_ENDED_JUST_NOW_NS) {
         return of_its_limit && after_ns < SURELY_LATER_NS;
     }
-    // Who waits in such a call may also be woken by its time limit.
+    // A thread in such a call can also be woken by its timeout.
     let own = wait.flags & wire::WAIT_FOR_OWN != 0;
     !own || waker.held_back || began_before(wait, waker) || waker.pid == Some(wait.tgid)
 }
 
-/// Whether both began before the watch, so that nobody knows who asked for the request; it completed
-/// just before the thread was woken.
+/// Whether both began before the watch, so that the request's submitter is not known, and the
+/// request completed just before the wake-up.
 fn began_before(wait: &wire_wait, waker: &Served) -> bool {
     wait.flags & wire::WAIT_BEGUN_BEFORE != 0 && waker.pid.is_none()
 }
 
-/// The kernel numbers requests from the eleventh bit on; below is the CPU.
+/// The kernel numbers requests from the eleventh bit on; the bits below are the CPU.
 fn place_of(id: u64) -> usize {
     (id >> 10 ^ id << 3) as usize % MOST_ENDED
 }
 
-/// Whether a throttle had the request queued later than its owner wanted. Reads and direct I/O are
-/// queued by a kernel worker for no other reason; writeback and journals always are.
+/// Whether throttling delayed the queueing of the request. Reads and direct I/O are queued by a
+/// kernel worker for no other reason; writeback and journals always are.
 fn is_held_back(request: &wire_request) -> bool {
     let direct =
         matches!(request.part.found, wire::FOUND_DIRECT | wire::FOUND_RAW | wire::FOUND_RAW_ANON);

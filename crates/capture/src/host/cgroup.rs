@@ -1,13 +1,13 @@
-//! Cgroups: from a path to the container or systemd unit that it belongs to, and to its limits.
+//! Cgroups: maps a path to its container or systemd unit, and to its limits.
 
 use super::read_text;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Where the controllers are mounted that iowhy asks.
+/// Mount points of the controllers that iowhy reads.
 #[derive(Debug, Default)]
 pub struct Roots {
-    /// v2's root, if it has one of them.
+    /// v2's root, if it has one of these controllers.
     pub unified: Option<PathBuf>,
     /// v1's root of blkio.
     pub blkio: Option<PathBuf>,
@@ -17,7 +17,7 @@ pub struct Roots {
     pub cpu: Option<PathBuf>,
 }
 
-/// Files that hold limits: v2's, then those of v1's blkio, cpu and memory.
+/// Files with limits: v2's, then those of v1's blkio, cpu and memory.
 const UNIFIED_LIMITS: &[&str] = &["io.max", "cpu.max", "memory.max", "memory.high"];
 const BLKIO_LIMITS: &[&str] = &[
     "blkio.throttle.read_bps_device",
@@ -29,7 +29,7 @@ const CPU_LIMITS: &[&str] = &["cpu.cfs_quota_us", "cpu.cfs_period_us"];
 const MEMORY_LIMITS: &[&str] = &["memory.limit_in_bytes"];
 
 impl Roots {
-    /// Finds them among the mounts.
+    /// Finds them in the mount table.
     pub fn find() -> Roots {
         let text = read_text("/proc/self/mounts").unwrap_or_default();
         let mut roots = Roots::default();
@@ -57,8 +57,8 @@ impl Roots {
         roots
     }
 
-    /// What the files hold that limit the cgroup `path`, by their names; those that are there, whichever
-    /// version they are of. Lines are joined by `; `.
+    /// The contents of the files that limit the cgroup `path`, by file name, of both cgroup
+    /// versions. Lines are joined by `; `.
     pub fn limits(&self, path: &str) -> BTreeMap<String, String> {
         let below = Path::new(path.trim_start_matches('/'));
         let mut limits = BTreeMap::new();
@@ -81,10 +81,10 @@ impl Roots {
     }
 }
 
-/// The container or unit behind `path`: `docker:0123456789ab`, `jenkins.service` …
+/// The container or unit of `path`: `docker:0123456789ab`, `jenkins.service` …
 ///
-/// The path's innermost component that says something wins: a container inside a unit is the
-/// container. Slices and the root say nothing.
+/// The innermost component of the path that names one wins: a container inside a unit is reported
+/// as the container. Slices and the root name none.
 pub fn container_of(path: &str) -> Option<String> {
     path.rsplit('/').find_map(component)
 }

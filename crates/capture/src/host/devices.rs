@@ -1,4 +1,4 @@
-//! Block devices as /sys/block tells them.
+//! Block devices in /sys/block.
 
 use super::{read_number, read_settings, read_text, transport};
 use iowhy_core::model::environment::Device;
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The settings of a device's queue that people and tuning daemons change while it is used.
+/// Queue settings that administrators and tuning daemons change at run time.
 pub const TUNED: &[&str] = &[
     "queue/scheduler",
     "queue/nr_requests",
@@ -19,7 +19,7 @@ pub const TUNED: &[&str] = &[
     "queue/rq_affinity",
 ];
 
-/// The others that decide how it behaves.
+/// Other settings that affect its behaviour.
 const SETTINGS: &[&str] = &[
     "queue/rotational",
     "queue/max_hw_sectors_kb",
@@ -40,10 +40,10 @@ const SETTINGS: &[&str] = &[
     "queue/max_segments",
     "queue/nr_zones",
     "loop/dio",
-    // SCSI: commands that it takes at once.
+    // SCSI: the number of commands it accepts at once.
     "device/queue_depth",
     "device/queue_type",
-    // NVMe over PCIe: what its link runs at, and could.
+    // NVMe over PCIe: current and maximum link speed.
     "device/device/current_link_speed",
     "device/device/max_link_speed",
     "device/device/current_link_width",
@@ -52,19 +52,19 @@ const SETTINGS: &[&str] = &[
     "removable",
 ];
 
-/// A device number as the kernel's BPF programs give it: major << 20 | minor.
+/// A device number as in the BPF programs: major << 20 | minor.
 pub fn number(major: u32, minor: u32) -> u32 {
     major << 20 | minor
 }
 
-/// Every whole disk and partition, with settings and counters as they are now.
+/// Every whole disk and partition, with its current settings and counters.
 pub fn read_all() -> Vec<Device> {
     let mut devices = list();
     read_start(&mut devices);
     devices
 }
 
-/// The same without counters: a watch reads them when it begins (see [`read_start`]).
+/// The same without counters: a watch reads them at its beginning (see [`read_start`]).
 pub fn list() -> Vec<Device> {
     let mut devices: Vec<Device> =
         directories(Path::new("/sys/block")).iter().flat_map(|disk| read_disk(disk)).collect();
@@ -109,8 +109,8 @@ fn read_device(path: &Path, disk: Option<&str>) -> Option<Device> {
     })
 }
 
-/// What decides how a device's queue behaves, with the number of its hardware queues: nr_requests is
-/// for each of them.
+/// The settings of a device's queue, with the number of its hardware queues: nr_requests applies to
+/// each of them.
 fn settings(path: &Path) -> BTreeMap<String, String> {
     let mut settings = read_settings(path, TUNED.iter().chain(SETTINGS));
     let queues = directories(&path.join("mq")).len();
@@ -120,7 +120,7 @@ fn settings(path: &Path) -> BTreeMap<String, String> {
     settings
 }
 
-/// The device that holds the file, where its file system stands on one alone.
+/// The device that holds the file, if its file system is on a single device.
 fn device_under(file: &str) -> Option<String> {
     let device = rustix::fs::stat(file).ok()?.st_dev;
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
@@ -138,19 +138,19 @@ fn in_flight(path: &Path) -> Option<(u64, u64)> {
     Some((numbers.next()?, numbers.next()?))
 }
 
-/// A disk whose requests in flight the kernel counts.
+/// A disk whose requests in flight are counted by the kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct Counted {
-    /// Its number.
+    /// Its device number.
     pub number: u32,
-    /// Its hardware queues.
+    /// The number of its hardware queues.
     pub queues: usize,
-    /// Requests that are in flight.
+    /// Requests in flight.
     pub in_flight: u64,
 }
 
-/// Every disk with what is in flight at this moment. Those of which the kernel counts nothing (no
-/// requests, `iostats` off) are not among them.
+/// Every disk with its current requests in flight. Disks without the kernel's counter (bio-based,
+/// or `iostats` off) are left out.
 pub fn in_flight_now() -> Vec<Counted> {
     let disks = directories(Path::new("/sys/block"));
     disks.iter().filter_map(|disk| counted(disk)).collect()
@@ -181,7 +181,7 @@ pub(crate) fn directory(device: &Device) -> PathBuf {
     PathBuf::from(format!("/sys/dev/block/{}:{}", device.major, device.minor))
 }
 
-/// Reads the counters of `devices`: the watch begins now.
+/// Reads the counters of `devices` at the beginning of the watch.
 pub fn read_start(devices: &mut [Device]) {
     for device in devices {
         let path = directory(device);
@@ -192,8 +192,8 @@ pub fn read_start(devices: &mut [Device]) {
     }
 }
 
-/// Adds the end of the watch to `devices`: what changed, came or went; with `known_only`, nothing
-/// of devices that are not among them.
+/// Adds the state at the end of the watch to `devices`: what changed, was added or removed; with
+/// `known_only`, without devices that are not in `devices`.
 pub fn read_end(devices: &mut Vec<Device>, known_only: bool) {
     for now in read_all() {
         let known = devices.iter_mut().find(|device| {
@@ -221,8 +221,8 @@ pub fn read_end(devices: &mut Vec<Device>, known_only: bool) {
     }
 }
 
-/// The devices that stand on each disk (device mapper, RAID), by the disk's number. A loop device does
-/// not count where the kernel says which of the requests below are its own: only some of them are.
+/// The upper devices of each disk (device mapper, RAID), by the disk's number. A loop device does
+/// not count if the kernel shows which of the lower requests are its own: only some of them are.
 pub fn uppers(devices: &[Device], loops_are_described: bool) -> FxHashMap<u32, String> {
     let mut uppers: FxHashMap<u32, String> = FxHashMap::default();
     let counts = |device: &&Device| device.backing_file.is_none() || !loops_are_described;
@@ -241,7 +241,7 @@ pub fn uppers(devices: &[Device], loops_are_described: bool) -> FxHashMap<u32, S
     uppers
 }
 
-/// Names by device number. What appears during the watch is looked up when it is first asked for.
+/// Names by device number. Devices that appear during the watch are looked up on first use.
 #[derive(Clone, Debug, Default)]
 pub struct DeviceNames {
     names: FxHashMap<u32, String>,
@@ -262,12 +262,12 @@ impl DeviceNames {
         }
     }
 
-    /// The whole disk that the device is or is a part of; `None` for one that is no disk.
+    /// The whole disk that the device is or is a part of; `None` if it is not a disk.
     pub fn disk(&self, device: u32) -> Option<&str> {
         self.disks.get(&device).map(String::as_str)
     }
 
-    /// The name of the device, or its number where the kernel knows none.
+    /// The name of the device, or its number if the kernel has no name for it.
     pub fn get(&mut self, device: u32) -> &str {
         self.names.entry(device).or_insert_with(|| look_up(device))
     }

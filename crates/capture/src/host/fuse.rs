@@ -1,5 +1,6 @@
 //! The processes that serve FUSE file systems: those that have /dev/fuse open. Since Linux 6.16 the
-//! descriptor says for which file system; before, one is known only where there is one of both.
+//! descriptor shows the file system; before, the server is known only if there is one server and
+//! one file system.
 //!
 //! What does not belong here: what the server waits for (see [`crate::decode`]).
 
@@ -8,24 +9,25 @@ use iowhy_core::model::environment::Mount;
 use std::fs;
 use std::path::Path;
 
-/// Descriptors that are looked at: on a machine with more, servers may stay unnamed.
+/// Descriptors that are checked; with more, servers may remain unknown.
 const MOST: usize = 1 << 16;
-/// What the kernel writes in front of the device's number.
+/// The kernel's prefix of the device's number.
 const CONNECTION: &str = "fuse_connection:";
 
-/// Whether a file system of this kind has a server among the processes.
+/// Whether a file system of this type is served by a process.
 pub fn is_served(kind: &str) -> bool {
     kind == "fuse" || kind == "fuseblk" || kind.starts_with("fuse.")
 }
 
-/// A process that has /dev/fuse open, and the minor number of what it serves, where that is told.
+/// A process that has /dev/fuse open, and the minor number of the file system it serves, if the
+/// kernel reports it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Server {
     process: String,
     minor: Option<u32>,
 }
 
-/// Notes in each FUSE mount who serves it, as far as that can be told.
+/// Adds to each FUSE mount its server, if it can be determined.
 pub fn name_servers(mounts: &mut [Mount]) {
     if mounts.iter().any(|mount| is_served(&mount.kind)) {
         assign(mounts, &servers());
@@ -97,7 +99,7 @@ mod tests {
         assign(&mut mounts, &[server("s3fs (8)", Some(41)), server("sshfs (7)", Some(40))]);
         let named: Vec<Option<&str>> = mounts.iter().map(|it| it.server.as_deref()).collect();
         assert_eq!(named, [Some("sshfs (7)"), Some("s3fs (8)"), None]);
-        // Where nothing is told, two mounts or two servers are not assigned.
+        // Without the minor number, two mounts or two servers are not assigned.
         assign(&mut mounts, &[server("sshfs (7)", None)]);
         assert_eq!(mounts[0].server, None);
         let mut one = [mount(40, "fuse.sshfs"), mount(40, "fuse.sshfs")];

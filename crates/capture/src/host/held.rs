@@ -1,7 +1,7 @@
-//! Who holds which files open now, as /proc tells it: open descriptors, working directories, programs,
+//! The files that processes hold open, from /proc: open descriptors, working directories, programs,
 //! and deleted files that are mapped.
 //!
-//! What does not belong here: who opens files from now on (see [`crate::uses`]).
+//! What does not belong here: files opened from now on (see [`crate::uses`]).
 
 use super::mounts::Mounts;
 use super::read_text;
@@ -16,29 +16,30 @@ use std::path::{Path, PathBuf};
 
 /// Rows kept; further ones are counted.
 const MOST_ROWS: usize = 1_000_000;
-/// What the kernel adds to a path whose name was removed.
+/// The kernel's suffix for a path whose name was removed.
 const DELETED: &str = " (deleted)";
-/// The flag of a descriptor that only stands for a place.
+/// The flag of a descriptor that only refers to a path.
 const O_PATH: u32 = 0o10_000_000;
 /// File systems that keep files in memory.
 const IN_MEMORY: [&str; 4] = ["tmpfs", "ramfs", "devtmpfs", "hugetlbfs"];
-/// How files are called that have never been on any mounted file system: they are memory too.
+/// Prefixes of the names of files that were never on a mounted file system: they are in memory,
+/// too.
 const NEVER_MOUNTED: [&str; 5] = ["/memfd:", "/SYSV", "/dev/zero", "/anon_hugepage", "/["];
 
 /// How a process holds a file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub enum Hold {
-    /// It is its working directory.
+    /// As its working directory.
     Directory,
-    /// It is the program that it runs.
+    /// As the program that it runs.
     Program,
-    /// It is mapped.
+    /// Mapped into its memory.
     Mapped,
     /// By a descriptor.
     Descriptor(u32),
 }
 
-/// For what a descriptor was opened.
+/// The access mode of a descriptor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Mode {
     /// To read.
@@ -49,7 +50,7 @@ pub enum Mode {
     Both,
 }
 
-/// What a file is.
+/// The type of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Kind {
     /// A regular file.
@@ -67,44 +68,45 @@ pub struct Held {
     pub pid: u32,
     /// Its name.
     pub process: String,
-    /// Its user: a name, else a number.
+    /// Its user: the name, else the number.
     pub user: String,
-    /// What the file is.
+    /// The type of the file.
     pub kind: Kind,
-    /// How it holds the file.
+    /// How the process holds the file.
     pub hold: Hold,
-    /// For what; `None` without a descriptor, and for one that only stands for a place.
+    /// The access mode; `None` without a descriptor, and for an O_PATH descriptor.
     pub mode: Option<Mode>,
-    /// Length of the file, bytes; `None` where it cannot be asked for.
+    /// Length of the file, bytes; `None` if it cannot be read.
     pub size: Option<u64>,
-    /// Where the descriptor stands, bytes from the beginning.
+    /// The descriptor's file offset, bytes.
     pub offset: Option<u64>,
-    /// What the file takes of its file system, bytes; `None` where it cannot be asked for.
+    /// Space that the file uses in its file system, bytes; `None` if it cannot be read.
     pub taken: Option<u64>,
     /// The device number of its file system: major, minor.
     pub device: (u32, u32),
     /// Its inode number.
     pub inode: u64,
-    /// Its path as seen from the root mount; that of its process where it is not mounted there.
+    /// Its path as seen from the root mount; if it is not mounted there, as seen by its process.
     pub path: String,
     /// Whether the name by which it was opened has been removed.
     pub deleted: bool,
-    /// Whether it has no name left at all, so that its space comes back when nobody holds it.
+    /// Whether it has no names left, so that its space is freed when it is closed.
     pub nameless: bool,
-    /// Whether it is kept in memory rather than on a device.
+    /// Whether it is kept in memory, not on a device.
     pub in_memory: bool,
 }
 
-/// What is held, and what could not be seen.
+/// The files held open, and what could not be read.
 #[derive(Clone, Default, Debug, Serialize, Deserialize)]
 pub struct Found {
-    /// Files that are held.
+    /// The files.
     pub held: Vec<Held>,
-    /// Processes that were looked at.
+    /// Processes that were checked.
     pub processes: u64,
-    /// Those of them that this user may not look into.
+    /// Those that this user may not inspect.
     pub refused: u64,
-    /// Those that could not be looked into in time: a file system does not answer, or memory is locked.
+    /// Those that could not be inspected in time: a file system does not answer, or memory is
+    /// locked.
     pub unanswered: u64,
     /// Files beyond those that are kept.
     pub left_out: u64,
@@ -120,8 +122,8 @@ impl Found {
         self.refused += own.refused;
     }
 
-    /// How many files without a name are held, and what they take of devices, bytes. Each counts once,
-    /// however many hold it.
+    /// The number of files held open without a name, and the space they use on devices, bytes. Each
+    /// counts once, no matter how many processes hold it.
     pub fn nameless(&self) -> (u64, u64) {
         let mut seen = FxHashSet::default();
         let nameless = self.held.iter().filter(|held| held.nameless && !held.in_memory);
@@ -136,12 +138,12 @@ fn namespace(pid: &str) -> Option<PathBuf> {
     of(pid).or_else(|| of("self"))
 }
 
-/// Looks at processes, one at a time. It may never answer: the name of a file is looked up where it
-/// lies.
+/// Inspects processes, one at a time. This can hang: file names are looked up in their file
+/// systems.
 pub(crate) struct Look {
     mounts: Mounts,
     users: Users,
-    /// The mount namespace from which paths are seen.
+    /// The mount namespace that paths are seen from.
     own: Option<PathBuf>,
 }
 
@@ -152,12 +154,12 @@ impl Default for Look {
 }
 
 impl Look {
-    /// What a process holds.
+    /// Returns the files that a process holds.
     pub fn process(&self, pid: u32, prefixes: &[String]) -> Found {
         let mut found = Found::default();
         let folder = PathBuf::from(format!("/proc/{pid}"));
         let Some(process) = read_text(folder.join("comm")) else { return found };
-        // To list descriptors is allowed more often than to follow them.
+        // Listing descriptors is allowed more often than following them.
         let looked =
             fs::read_link(folder.join("cwd")).and_then(|_| fs::read_dir(folder.join("fd")));
         let descriptors = match looked {
@@ -167,7 +169,7 @@ impl Look {
                 return found;
             }
         };
-        // Only another namespace has other paths.
+        // Paths differ only in another namespace.
         let is_own = fs::read_link(folder.join("ns/mnt")).ok() == self.own;
         let mounts = (!is_own)
             .then(|| Mounts::parse(&read_text(folder.join("mountinfo")).unwrap_or_default()));
@@ -177,7 +179,7 @@ impl Look {
         numbers.sort_unstable();
         held.extend(file(&folder.join("exe"), Hold::Program));
         held.extend(numbers.into_iter().filter_map(|fd| descriptor(&folder, fd)));
-        // The kernel's own threads have no program, and stand in the root for no reason.
+        // Kernel threads have no program; their working directory is meaningless.
         if !held.is_empty() {
             held.extend(file(&folder.join("cwd"), Hold::Directory));
         }
@@ -197,7 +199,7 @@ impl Look {
         found
     }
 
-    /// Fills in where the file is: its path for all, and whether that is memory.
+    /// Sets the file's path as seen by all, and whether it is in memory.
     fn place(&self, file: &mut Held, mounts: Option<&Mounts>) {
         let kind = mounts.unwrap_or(&self.mounts).kind_of(file.device);
         file.in_memory = match kind {
@@ -212,10 +214,10 @@ impl Look {
     }
 }
 
-/// What a link of /proc leads to, where that is a file, a directory or a block device.
+/// The target of a /proc link, if it is a file, a directory or a block device.
 fn file(link: &Path, hold: Hold) -> Option<Held> {
     let target = fs::read_link(link).ok()?;
-    // Whether a server that hangs has other news is not worth waiting for.
+    // Cached attributes suffice: a hung server must not be waited for.
     let stat = statx(CWD, link, AtFlags::STATX_DONT_SYNC, StatxFlags::BASIC_STATS).ok()?;
     let kind = match FileType::from_raw_mode(stat.stx_mode.into()) {
         FileType::RegularFile => Kind::Regular,
@@ -226,7 +228,7 @@ fn file(link: &Path, hold: Hold) -> Option<Held> {
     let is_regular = kind == Kind::Regular;
     let text = target.to_string_lossy();
     let marked = text.strip_suffix(DELETED);
-    // A file may be called so: then its name leads to it.
+    // The name itself may end like this: then the path leads to the file.
     let marked = marked.filter(|_| stat.stx_nlink == 0 || !leads_to(&target, stat.stx_ino));
     Some(Held {
         pid: 0,
@@ -251,7 +253,7 @@ fn leads_to(path: &Path, inode: u64) -> bool {
     rustix::fs::lstat(path).is_ok_and(|stat| stat.st_ino == inode)
 }
 
-/// A descriptor, with what it was opened for and where it stands.
+/// A descriptor, with its access mode and offset.
 fn descriptor(folder: &Path, fd: u32) -> Option<Held> {
     let held = file(&folder.join(format!("fd/{fd}")), Hold::Descriptor(fd))?;
     let info = read_text(folder.join(format!("fdinfo/{fd}"))).unwrap_or_default();
@@ -284,7 +286,7 @@ fn mapped(folder: &Path, others: &[Held]) -> Vec<Held> {
         if seen.contains(&known) {
             continue;
         }
-        // Only a privileged user may follow it; what the table says is less, but all there is.
+        // Only a privileged user may follow the link; the table's own fields are less complete.
         let held = file(&folder.join("map_files").join(range), Hold::Mapped).unwrap_or(mapping);
         if seen.insert((held.device, held.inode)) {
             found.push(held);
@@ -294,7 +296,8 @@ fn mapped(folder: &Path, others: &[Held]) -> Vec<Held> {
     found
 }
 
-/// `7f00-7f01 r-xp 00000000 fe:00 1234    /path (deleted)`: the range, and the file where it is deleted.
+/// Parses `7f00-7f01 r-xp 00000000 fe:00 1234    /path (deleted)`: the range, and the file if it is
+/// deleted.
 fn parse_mapping(line: &str) -> Option<(&str, Held)> {
     let line = line.strip_suffix(DELETED)?;
     let mut fields = line.splitn(6, ' ');

@@ -1,12 +1,12 @@
-//! Whether the kernel is locked down, and how far.
+//! The kernel's lockdown mode.
 
 use super::read_text;
 
-/// The mode that hides the kernel's memory from everybody.
+/// The mode that blocks all reads of kernel memory.
 pub const CONFIDENTIALITY: &str = "confidentiality";
 
-/// The mode: `none`, `integrity` or `confidentiality`; `None` where nothing says so. Without securityfs
-/// the kernel's command line may tell the strictest one.
+/// The mode: `none`, `integrity` or `confidentiality`; `None` if it is not known. Without
+/// securityfs, the kernel's command line may show the strictest one.
 pub fn mode() -> Option<String> {
     let text = read_text("/sys/kernel/security/lockdown");
     let chosen = text.as_deref().and_then(|text| text.split(['[', ']']).nth(1));

@@ -1,5 +1,5 @@
-//! What the machine says of itself in /proc and /sys: devices, mounts, settings, users, cgroups.
-//! All of it is read-only, and anything unreadable is simply absent.
+//! The machine's state in /proc and /sys: devices, mounts, settings, users, cgroups. All of it is
+//! read-only, and anything unreadable is absent.
 //!
 //! What does not belong here: block I/O itself.
 
@@ -18,7 +18,7 @@ pub mod users;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The text of a small file without its last newline; `None` where it cannot be read.
+/// The text of a small file without its last newline; `None` if it cannot be read.
 pub(crate) fn read_text(path: impl AsRef<Path>) -> Option<String> {
     let bytes = std::fs::read(path).ok()?;
     Some(String::from_utf8_lossy(&bytes).trim_end_matches('\n').to_owned())
@@ -36,7 +36,7 @@ pub(crate) fn read_number(path: impl AsRef<Path>) -> Option<u64> {
     read_text(path)?.trim().parse().ok()
 }
 
-/// Files under `directory` by name, those that are readable.
+/// The readable files under `directory`, by name.
 pub(crate) fn read_settings<'a>(
     directory: &Path,
     names: impl IntoIterator<Item = &'a &'a str>,

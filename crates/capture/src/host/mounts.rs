@@ -1,15 +1,15 @@
-//! Mounted file systems, and from a path inside a file system to the path that users see.
+//! Mounted file systems; maps a path inside a file system to the path that users see.
 
 use super::fuse;
 use iowhy_core::model::environment::Mount;
 use std::path::{Path, PathBuf};
 
-/// File systems whose server is another machine or the hypervisor; FUSE's are [`fuse::is_served`].
+/// File systems served by another machine or the hypervisor; for FUSE see [`fuse::is_served`].
 const SERVED: &[&str] = &[
     "nfs", "nfs4", "cifs", "smb3", "ceph", "9p", "virtiofs", "afs", "lustre", "ocfs2", "gfs2",
     "zfs",
 ];
-/// File systems whose size the kernel tells from memory.
+/// File systems whose size the kernel reports from memory.
 const ASKED: &[&str] = &["ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs"];
 
 /// The mount table of the whole machine.
@@ -19,7 +19,7 @@ pub struct Mounts {
 }
 
 impl Mounts {
-    /// Reads the first process's view, or this process's where that is not allowed.
+    /// Reads the mount table of the first process, or of this process if that is not allowed.
     pub fn read() -> Mounts {
         let text = ["/proc/1/mountinfo", "/proc/self/mountinfo"]
             .iter()
@@ -28,13 +28,13 @@ impl Mounts {
         Mounts::parse(&text)
     }
 
-    /// Parses the text of a `mountinfo` file; lines that do not fit are left out.
+    /// Parses the text of a `mountinfo` file; malformed lines are left out.
     pub fn parse(text: &str) -> Mounts {
         Mounts { mounts: text.lines().filter_map(parse_line).collect() }
     }
 
-    /// Those that matter to block devices: on a block device, or on an anonymous one that a file
-    /// system with a block device uses (btrfs, overlay).
+    /// Mounts on a block device, or on an anonymous device of a file system that uses a block
+    /// device (btrfs, overlay).
     pub fn of_block_devices(&self) -> Vec<Mount> {
         let matters = |mount: &&Mount| {
             mount.major != 0 || mount.source.starts_with('/') || mount.kind == "overlay"
@@ -42,8 +42,8 @@ impl Mounts {
         self.mounts.iter().filter(matters).cloned().collect()
     }
 
-    /// Those that matter to waits: of block devices, with their size and what is free, and those that
-    /// a server holds, with the process that serves them where it is one of this machine.
+    /// Mounts that matter for waits: of block devices, with their size and free space, and served
+    /// ones, with the process that serves them if it is on this machine.
     pub fn of_storage(&self) -> Vec<Mount> {
         let mut mounts = self.of_block_devices();
         let is_new =
@@ -58,7 +58,7 @@ impl Mounts {
         mounts
     }
 
-    /// Whether the files of one are asked for by FUSE's protocol.
+    /// Whether a mounted file system uses the FUSE protocol.
     pub fn has_fuse(&self) -> bool {
         self.mounts.iter().any(|mount| mount.kind == "virtiofs" || fuse::is_served(&mount.kind))
     }
@@ -71,8 +71,8 @@ impl Mounts {
             .any(|mount| (mount.major, mount.minor) == (major, minor) || source(mount))
     }
 
-    /// The path that users see for `inside`, a path from the root of the file system on the
-    /// device; `None` where that part of it is not mounted.
+    /// The path that users see for `inside`, a path from the root of the file system on the device;
+    /// `None` if that part of it is not mounted.
     pub fn visible(&self, major: u32, minor: u32, inside: &str) -> Option<String> {
         let under = |mount: &Mount| {
             let rest = inside.strip_prefix(mount.root.trim_end_matches('/'))?;
@@ -88,7 +88,7 @@ impl Mounts {
             .map(|(_, path)| path)
     }
 
-    /// From a path as this table has it to the path from the root of the file system on the device.
+    /// Maps a path of this table to the path from the root of the file system on the device.
     pub fn inside(&self, (major, minor): (u32, u32), path: &str) -> Option<String> {
         let of_device =
             self.mounts.iter().filter(|mount| (mount.major, mount.minor) == (major, minor));
@@ -98,14 +98,14 @@ impl Mounts {
         Some(join(&mount.root, rest))
     }
 
-    /// The kind of the file system with this device number: `ext4`.
+    /// The type of the file system with this device number: `ext4`.
     pub fn kind_of(&self, (major, minor): (u32, u32)) -> Option<&str> {
         let same = |mount: &&Mount| (mount.major, mount.minor) == (major, minor);
         self.mounts.iter().find(same).map(|mount| mount.kind.as_str())
     }
 
-    /// Where the whole file system of the device is mounted. btrfs has a number of its own, so its
-    /// device is recognised by `node`.
+    /// The mount point of the whole file system of the device. btrfs has a device number of its
+    /// own, so its device is recognised by `node`.
     pub fn root_of(&self, (major, minor): (u32, u32), node: &Path) -> Option<PathBuf> {
         let of_device = |mount: &&Mount| {
             let same = (mount.major, mount.minor) == (major, minor);
@@ -114,13 +114,13 @@ impl Mounts {
         self.mounts.iter().find(of_device).map(|mount| PathBuf::from(&mount.path))
     }
 
-    /// Every place where something is mounted.
+    /// Every mount point.
     pub fn points(&self) -> impl Iterator<Item = PathBuf> {
         self.mounts.iter().map(|mount| PathBuf::from(&mount.path))
     }
 
-    /// The mount that a file is in, by its device number; by its path where that number is none of
-    /// the table's, as in a subvolume of btrfs that is not mounted by itself.
+    /// The mount that a file is in, by its device number; by its path if the table does not have
+    /// that number, as for a subvolume of btrfs that is not mounted by itself.
     pub fn of_file(&self, number: (u32, u32), path: &Path) -> Option<&Mount> {
         let by_path = || {
             let around = self.mounts.iter().filter(|mount| path.starts_with(&mount.path));
@@ -130,7 +130,7 @@ impl Mounts {
         self.mounts.iter().find(same).or_else(by_path)
     }
 
-    /// The node of the block device that is mounted.
+    /// The node of the mounted block device.
     pub fn node_of(mount: &Mount) -> Option<PathBuf> {
         let link = format!("/sys/dev/block/{}:{}", mount.major, mount.minor);
         let name =
@@ -145,8 +145,8 @@ impl Mounts {
     }
 }
 
-/// Notes the size of a file system on a block device. Of any other it is not asked: a server may
-/// never answer.
+/// Sets the size of a file system on a block device. Other file systems are not queried: a server
+/// may never answer.
 fn note_space(mount: &mut Mount) {
     if !ASKED.contains(&mount.kind.as_str()) {
         return;
@@ -161,7 +161,7 @@ fn join(mount: &str, rest: &str) -> String {
     if joined.is_empty() { "/".to_owned() } else { joined }
 }
 
-/// `36 35 98:0 /root /mount rw,noatime master:1 - ext4 /dev/root rw,errors=continue`
+/// Parses `36 35 98:0 /root /mount rw,noatime master:1 - ext4 /dev/root rw,errors=continue`.
 fn parse_line(line: &str) -> Option<Mount> {
     let (left, right) = line.split_once(" - ")?;
     let mut left = left.split(' ').skip(2);

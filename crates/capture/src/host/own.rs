@@ -1,4 +1,4 @@
-//! What iowhy itself costs: its CPU time and memory, from /proc/self.
+//! The overhead of iowhy itself: its CPU time and memory, from /proc/self.
 
 use super::read_text;
 use rustix::time::{ClockId, clock_gettime};
@@ -9,12 +9,12 @@ pub fn cpu_ns() -> u64 {
     (time.tv_sec * 1_000_000_000 + time.tv_nsec) as u64
 }
 
-/// Anonymous memory of this process that is resident now, bytes.
+/// Resident anonymous memory of this process, bytes.
 pub fn anonymous_bytes() -> u64 {
     anonymous_in(&read_text("/proc/self/status").unwrap_or_default())
 }
 
-/// The same of a process whose `status` is given.
+/// The same of the process with this `status`.
 pub fn anonymous_in(status: &str) -> u64 {
     let kilobytes = status.lines().find_map(|line| {
         line.strip_prefix("RssAnon:")?.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()

@@ -1,6 +1,6 @@
-//! Who a process is, as /proc tells: for those that no program of iowhy's has told of.
+//! Identity of a process from /proc, for processes that no BPF program has reported.
 //!
-//! What does not belong here: its memory and its arguments, which may lie behind a sick disk (see
+//! What does not belong here: its memory and its arguments, which can be behind a sick disk (see
 //! [`crate::reader`]).
 
 use super::read_text;
@@ -14,27 +14,27 @@ pub struct Stat {
 }
 
 impl Stat {
-    /// Reads it; `None` where there is no such process any more.
+    /// Reads it; `None` if the process no longer exists.
     pub fn of(pid: u32) -> Option<Stat> {
         Stat::parse(&read_text(format!("/proc/{pid}/stat"))?)
     }
 
     fn parse(text: &str) -> Option<Stat> {
-        // The name may hold anything, parentheses too.
+        // The name can contain anything, even parentheses.
         let (begin, end) = (text.find('(')? + 1, text.rfind(')')?);
         let name = text.get(begin..end)?.to_owned();
-        // What is negative is nothing that is asked for.
+        // Negative fields are not used.
         let fields = text.get(end + 1..)?.split_whitespace();
         Some(Stat { name, fields: fields.map(|field| field.parse().unwrap_or(0)).collect() })
     }
 
     /// The field with that number, as proc(5) counts.
     pub fn field(&self, number: usize) -> Option<u64> {
-        // Those behind the name begin with the third.
+        // The fields after the name begin with the third.
         self.fields.get(number.checked_sub(3)?).copied()
     }
 
-    /// The same of one in clock ticks, nanoseconds.
+    /// A field in clock ticks, as nanoseconds.
     pub fn ticks_ns(&self, number: usize) -> Option<u64> {
         self.field(number)?.checked_mul(tick_ns())
     }
@@ -45,7 +45,7 @@ impl Stat {
     }
 }
 
-/// A clock tick, in nanoseconds: what /proc counts times in.
+/// A clock tick in nanoseconds: the unit of times in /proc.
 pub fn tick_ns() -> u64 {
     1_000_000_000 / rustix::param::clock_ticks_per_second().max(1)
 }
@@ -57,19 +57,19 @@ pub struct Identity {
     pub name: String,
     /// When it started, CLOCK_BOOTTIME nanoseconds.
     pub start_ns: u64,
-    /// The process that started it.
+    /// Its parent process.
     pub parent: u32,
-    /// The number of its user (not of the one that it acts as).
+    /// The number of its real user.
     pub user: u32,
-    /// Its cgroup as programs in the kernel tell it: v1's blkio path, or v2's where blkio is not used so;
-    /// `None` where iowhy itself sees other paths.
+    /// Its cgroup as the BPF programs report it: v1's blkio path, or v2's if blkio is not used;
+    /// `None` if iowhy itself sees other paths.
     pub cgroup: Option<String>,
     /// The path of its program as iowhy would open it; `None` for kernel threads.
     pub executable: Option<String>,
 }
 
 impl Identity {
-    /// Reads it; `None` where there is no such process any more.
+    /// Reads it; `None` if the process no longer exists.
     pub fn of(pid: u32) -> Option<Identity> {
         let stat = Stat::of(pid)?;
         let status = read_text(format!("/proc/{pid}/status"))?;
@@ -89,20 +89,20 @@ impl Identity {
     }
 }
 
-/// `Uid:`, of which the first is the real one.
+/// `Uid:`, whose first number is the real one.
 fn user_of(status: &str) -> Option<u32> {
     let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// Whether paths of cgroups begin at their real root here: in the machine's first namespace, whose number
-/// is fixed (`PROC_CGROUP_INIT_INO`).
+/// Whether cgroup paths begin at the real root here: in the initial namespace, whose number is
+/// fixed (`PROC_CGROUP_INIT_INO`).
 fn sees_all_cgroups() -> bool {
     let namespace = fs::read_link("/proc/self/ns/cgroup");
     namespace.is_ok_and(|link| link.to_string_lossy() == "cgroup:[4026531835]")
 }
 
-/// `4:blkio:/a` before `0::/a`.
+/// Prefers `4:blkio:/a` to `0::/a`.
 fn cgroup_of(text: &str) -> Option<String> {
     let lines = || text.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
     let legacy = lines().find(|(controllers, _)| controllers.split(',').any(|it| it == "blkio"));

@@ -6,7 +6,7 @@ use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Settings of the machine that decide how block I/O behaves, under /proc/sys.
+/// Settings of the machine that affect block I/O, under /proc/sys.
 const SETTINGS: &[&str] = &[
     "vm/dirty_background_bytes",
     "vm/dirty_background_ratio",
@@ -23,7 +23,7 @@ const SETTINGS: &[&str] = &[
     "kernel/task_delayacct",
 ];
 
-/// The settings as they are now.
+/// The current settings.
 pub fn settings() -> BTreeMap<String, String> {
     read_settings(Path::new("/proc/sys"), SETTINGS)
 }
@@ -38,12 +38,12 @@ fn nanoseconds(clock: ClockId) -> i64 {
     time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
 
-/// What to add to CLOCK_BOOTTIME to get CLOCK_MONOTONIC: processes start on the former.
+/// The offset from CLOCK_BOOTTIME to CLOCK_MONOTONIC: process start times use the former.
 pub fn boottime_offset_ns() -> i64 {
     nanoseconds(ClockId::Monotonic) - nanoseconds(ClockId::Boottime)
 }
 
-/// What is true of the machine as a whole, with the devices and mounts as they are now.
+/// Facts about the machine, with its current devices and mounts.
 pub fn environment() -> Environment {
     let uname = rustix::system::uname();
     let text = |value: &std::ffi::CStr| value.to_string_lossy().into_owned();
@@ -71,8 +71,8 @@ fn distribution() -> String {
         .map_or_else(String::new, |name| name.trim_matches('"').to_owned())
 }
 
-/// What firmware says of machines that hypervisors make. Sources: systemd's detect-virt and the vendors' own
-/// names. A bare-metal instance of Amazon has its vendor's name, too, and ".metal" in its product's.
+/// Firmware names of virtual machines. Sources: systemd's detect-virt and the vendors' own names. A
+/// bare-metal instance of Amazon has its vendor's name, too, and ".metal" in its product's.
 const HYPERVISORS: &[&str] = &[
     "KVM",
     "QEMU",
@@ -90,8 +90,8 @@ const HYPERVISORS: &[&str] = &[
     "Amazon EC2",
 ];
 
-/// Whether a hypervisor is below. x86's CPUs tell it with their features; elsewhere firmware or the device
-/// tree does. `None` where nothing says it.
+/// Whether this is a virtual machine. On x86 a CPU feature shows it; elsewhere firmware or the
+/// device tree does. `None` if it is not known.
 fn is_virtual() -> Option<bool> {
     let cpus = read_text("/proc/cpuinfo").unwrap_or_default();
     let node = ["/sys/hypervisor/type", "/proc/device-tree/hypervisor"];

@@ -1,12 +1,12 @@
-//! How a disk is attached, from where sysfs hangs it: much like what lsblk calls TRAN.
+//! How a disk is attached, from its path in sysfs: like TRAN in lsblk.
 //!
 //! What does not belong here: the disk's settings.
 
 use super::read_text;
 use std::path::Path;
 
-/// Directories of sysfs on the way to a disk, by how their names begin, and the transport that they stand
-/// for; the first that fits decides. A virtual machine's disk and one on a network hang below a PCI card, too.
+/// Prefixes of sysfs directories on the path to a disk, and the transport they indicate; the first
+/// match decides. A virtual machine's disk and a network disk are below a PCI card, too.
 const ON_THE_WAY: &[(&str, &str)] = &[
     ("virtio", "virtio"),
     ("vbd-", "xen"),
@@ -21,9 +21,9 @@ const ON_THE_WAY: &[(&str, &str)] = &[
     ("pci", "pci"),
 ];
 
-/// The transport of the disk whose directory in /sys/block this is.
+/// The transport of the disk with this directory in /sys/block.
 pub fn of(disk: &Path) -> Option<String> {
-    // NVMe says it itself: pcie, tcp, rdma, fc, loop.
+    // NVMe reports it: pcie, tcp, rdma, fc, loop.
     if let Some(said) = read_text(disk.join("device/transport")) {
         return Some(said.trim().to_owned());
     }
@@ -34,7 +34,7 @@ pub fn of(disk: &Path) -> Option<String> {
     found.map(|(_, transport)| (*transport).to_owned())
 }
 
-/// Whether the name is that beginning and a number: `ata1`, `end_device-0:0`, not `atari`.
+/// Whether the name is that prefix and a number: `ata1`, `end_device-0:0`, not `atari`.
 fn is_numbered(name: &str, beginning: &str) -> bool {
     let rest = name.strip_prefix(beginning);
     rest.is_some_and(|rest| rest.starts_with(|it: char| it.is_ascii_digit()))
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
     use std::fs;
 
-    /// The transport of a disk that hangs there, below a directory of this test.
+    /// The transport of a disk at that path, below a directory of this test.
     fn transport(path: &str, said: Option<&str>) -> Option<String> {
         let directory = tempfile::tempdir().unwrap();
         let disk = directory.path().join(path);

@@ -1,8 +1,8 @@
-//! btrfs's chunks: which part of its address space lies where on the device. Read from the device's
+//! btrfs's chunks: the mapping of its address space to the device. Read from the device's
 //! superblock and chunk tree.
 //!
-//! Only a file system on one device is translated: with several, which copy a sector belongs to is
-//! not proved here.
+//! Only a file system on one device is translated: with several, it is not established here which
+//! copy a sector belongs to.
 //!
 //! What does not belong here: files (see [`super::walk`]).
 
@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io;
 
 const SUPERBLOCK: u64 = 65_536;
-/// Where copies of the superblock are, bytes.
+/// Offsets of the superblock's copies, bytes.
 const COPIES: [u64; 3] = [SUPERBLOCK, 64 << 20, 256 << 30];
 const CHUNK_ITEM: u64 = 228;
 const KEY: usize = 17;
@@ -19,7 +19,7 @@ const HEADER: usize = 101;
 /// The largest chunk tree that is read, blocks.
 const MOST_NODES: u32 = 65_536;
 
-/// A part of the device and of the address space.
+/// A range of the device and of the address space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Stripe {
     device: u64,
@@ -31,11 +31,11 @@ struct Stripe {
 /// The chunk map of a file system on one device.
 #[derive(Debug)]
 pub struct Chunks {
-    /// By place on the device.
+    /// By offset on the device.
     stripes: Vec<Stripe>,
 }
 
-/// Where a byte of the device is in the file system.
+/// The location of a byte of the device in the file system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
     /// One of the superblock's copies.
@@ -48,21 +48,21 @@ pub enum Place {
     Unallocated,
 }
 
-/// Whether a superblock of btrfs is there.
+/// Whether this is a superblock of btrfs.
 pub fn is_btrfs(superblock: &[u8]) -> bool {
     superblock.get(64..72) == Some(b"_BHRfS_M")
 }
 
-/// Where the superblock begins.
+/// Reads the superblock.
 pub fn superblock(device: &File) -> io::Result<Vec<u8>> {
     read_now(device, SUPERBLOCK, 4096)
 }
 
 impl Chunks {
-    /// Reads the map; the reason why there is none, where it is not certain.
+    /// Reads the map, or returns the reason why there is none.
     ///
     /// # Errors
-    /// When the device cannot be read.
+    /// If the device cannot be read.
     pub fn read(device: &File, superblock: &[u8]) -> io::Result<Result<Chunks, String>> {
         let devices = le::<8>(superblock, 136);
         if devices != 1 {
@@ -95,7 +95,7 @@ impl Chunks {
         Ok(Ok(chunks))
     }
 
-    /// The system chunks that the superblock itself names: the chunk tree is in them.
+    /// Adds the system chunks that are listed in the superblock: they hold the chunk tree.
     fn array(&mut self, mut array: &[u8]) {
         while array.len() >= KEY + 48 {
             let stripes = le::<2>(array, KEY + 44) as usize;
@@ -125,7 +125,7 @@ impl Chunks {
         }
     }
 
-    /// Where on the device an address is: the first copy.
+    /// The location of an address on the device: the first copy.
     pub fn device_of(&self, address: u64) -> Option<u64> {
         let within = |stripe: &&Stripe| {
             address >= stripe.address && address - stripe.address < stripe.length
@@ -134,7 +134,7 @@ impl Chunks {
         Some(stripe.device + (address - stripe.address))
     }
 
-    /// What a byte of the device is.
+    /// What a byte of the device is used for.
     pub fn place(&self, byte: u64) -> Place {
         if COPIES.iter().any(|copy| (*copy..*copy + 4096).contains(&byte)) {
             return Place::Superblock;
@@ -151,13 +151,13 @@ impl Chunks {
     }
 }
 
-/// Adds the stripes of a chunk. On one device each of them holds all of the chunk.
+/// Adds the stripes of a chunk. On a single device each of them holds the whole chunk.
 fn add(stripes: &mut Vec<Stripe>, address: u64, chunk: &[u8]) {
     let (length, kind) = (le::<8>(chunk, 0), le::<8>(chunk, 24));
     let devices = chunk.get(48..).unwrap_or_default().chunks_exact(32);
     for stripe in devices.take(le::<2>(chunk, 44) as usize) {
         let device = le::<8>(stripe, 8);
-        // Sums of these stay below the largest number.
+        // Sums of these do not overflow.
         if [device, address, length].iter().all(|number| *number < 1 << 60) {
             stripes.push(Stripe { device, address, length, is_data: kind & 1 == 1 });
         }

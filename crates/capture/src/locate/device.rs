@@ -1,4 +1,4 @@
-//! From a sector of a disk to the partition that holds it.
+//! Maps a sector of a disk to the partition that holds it.
 //!
 //! What does not belong here: what is inside a partition.
 
@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 pub struct Part {
     /// The node to read it from.
     pub node: PathBuf,
-    /// Where it begins on the device that was named, sectors of 512 bytes.
+    /// Its start on the device that the user named, sectors of 512 bytes.
     pub start: u64,
     /// Its length, sectors.
     pub sectors: u64,
-    /// Its device number; none for an image.
+    /// Its device number; `None` for an image.
     pub number: Option<(u32, u32)>,
     /// Devices that use it as a whole: device mapper, md.
     pub holders: Vec<String>,
@@ -47,7 +47,7 @@ pub(super) fn parts(path: &Path) -> Result<Vec<Part>, Error> {
     Ok(found)
 }
 
-/// A device's folder in sysfs.
+/// A device's directory in sysfs.
 pub(super) fn sysfs((major, minor): (u32, u32)) -> PathBuf {
     PathBuf::from(format!("/sys/dev/block/{major}:{minor}"))
 }

@@ -1,10 +1,10 @@
-//! What can go wrong when a block is looked for.
+//! Errors of locating a block.
 
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-/// Why a device or a file cannot be looked at.
+/// Why a device or a file cannot be inspected.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// It cannot be opened or read.
@@ -12,13 +12,13 @@ pub enum Error {
     Read {
         /// The device or file.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         cause: io::Error,
     },
     /// It is neither a block device nor an image.
-    #[error("failed to look into {}: it is no block device and no regular file", path.display())]
+    #[error("failed to inspect {}: not a block device or regular file", path.display())]
     NoDevice {
-        /// What was named.
+        /// The path that the user named.
         path: PathBuf,
     },
     /// The file's extents are not known.
@@ -62,20 +62,20 @@ fn is_device(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|about| about.file_type().is_block_device())
 }
 
-/// Which privilege is missing, by the system's error number. A user who may read a device by its mode and
-/// is refused with EPERM sits in a container that was not given it.
+/// The missing privilege, by the system's errno. EPERM on a device that its mode allows to read
+/// means that the container was not given the device.
 fn privilege(is_device: bool, number: Option<i32>) -> &'static str {
     match (is_device, number == Some(libc::EPERM)) {
         (true, true) => {
-            "no root of this container may read the device: run iowhy on the host, or give the \
+            "root in this container may not read the device: run iowhy on the host, or give the \
              container the device (`docker run --device ...`)"
         }
         (true, false) => {
-            "root may read a device, its group (mostly disk) too, and anyone who has \
+            "a device is readable by root, its group (mostly disk), and anyone with \
              CAP_DAC_READ_SEARCH: `sudo iowhy locate ...`"
         }
         (false, _) => {
-            "root may read every file, and anyone who has CAP_DAC_READ_SEARCH: `sudo iowhy locate ...`"
+            "root and anyone with CAP_DAC_READ_SEARCH can read every file: `sudo iowhy locate ...`"
         }
     }
 }

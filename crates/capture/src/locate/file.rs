@@ -1,6 +1,7 @@
-//! The reverse: where a file is on its device.
+//! The reverse: the location of a file on its device.
 //!
-//! What does not belong here: devices that stand on others; the answer is for the file system's own.
+//! What does not belong here: upper and lower devices; the answer is for the file system's own
+//! device.
 
 use super::btrfs::{self, Chunks};
 use super::{Error, device, walk};
@@ -14,34 +15,35 @@ use std::path::{Path, PathBuf};
 /// A part of a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FileExtent {
-    /// Where in the file, bytes.
+    /// Offset in the file, bytes.
     pub offset: u64,
-    /// Bytes.
+    /// Length, bytes.
     pub bytes: u64,
-    /// The first sector (512 bytes) on the device; none where it cannot be told, with the reason.
+    /// The first sector (512 bytes) on the device; if it is not known, the reason.
     pub sector: Result<u64, String>,
-    /// Whether it is only reserved: it reads as zeroes, whatever the device holds.
+    /// Whether it is only allocated: it reads as zeroes, whatever the device holds.
     pub unwritten: bool,
 }
 
-/// Where a file is.
+/// The location of a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FileExtents {
     /// The device that holds the file system.
     pub device: PathBuf,
-    /// Where that device begins on the whole disk, sectors; 0 for a whole disk.
+    /// The start of that device on the whole disk, sectors; 0 for a whole disk.
     pub start: u64,
     /// The file's inode.
     pub inode: u64,
-    /// Its parts.
+    /// Its extents.
     pub extents: Vec<FileExtent>,
 }
 
-/// Where `path` is on its device. Bytes that are not written yet have no place: they are not listed,
-/// and nothing is synced for them, since that can hang on a sick disk.
+/// The location of `path` on its device. Bytes that are not written back yet have no location: they
+/// are not listed, and nothing is synced for them, because that can hang on a sick disk.
 ///
 /// # Errors
-/// When the file cannot be opened, is on no block device, or the kernel does not tell.
+/// If the file cannot be opened, is not on a block device, or the kernel does not report its
+/// extents.
 pub fn file_extents(path: &Path) -> Result<FileExtents, Error> {
     let file = File::open(path).map_err(Error::read(path))?;
     let about = file.metadata().map_err(Error::read(path))?;
@@ -53,7 +55,7 @@ pub fn file_extents(path: &Path) -> Result<FileExtents, Error> {
     let mounts = Mounts::read();
     let real = std::fs::canonicalize(path).map_err(Error::read(path))?;
     let mount = mounts.of_file(number, &real);
-    let no_device = || no_extents(path, "its file system is on no block device".to_owned());
+    let no_device = || no_extents(path, "its file system is not on a block device".to_owned());
     let node = mount.and_then(Mounts::node_of).ok_or_else(no_device)?;
     let chunks =
         if mount.is_some_and(|mount| mount.kind == "btrfs") { Some(chunks(&node)?) } else { None };

@@ -1,5 +1,5 @@
-//! What XFS itself says of its blocks (GETFSMAP), as `xfs_io` prints it: free space on every XFS,
-//! and owners of directories and trees where it was made with a reverse map (`rmapbt=1`).
+//! The map of blocks that XFS itself reports (GETFSMAP), as `xfs_io` prints it: free space on every
+//! XFS, and owners of directories and trees if it was made with a reverse map (`rmapbt=1`).
 //!
 //! What does not belong here: files, whose extents come from FIEMAP (see [`super::walk`]).
 
@@ -14,21 +14,21 @@ pub enum Owner {
     Free,
     /// The file system itself.
     System(Role),
-    /// An inode: its data, or what is said of it.
+    /// An inode: its data, or its metadata.
     Inode(u64, Option<Role>),
-    /// It is in use, and this XFS does not keep by what.
+    /// In use, and this XFS does not record the owner.
     Unknown,
 }
 
-/// Ranges of sectors of 512 bytes, in order: the first, the first behind it, whose it is.
+/// Ranges of sectors of 512 bytes, in order: the first, the first after it, the owner.
 #[derive(Debug, Default)]
 pub struct FsMap(Vec<(u64, u64, Owner)>);
 
 impl FsMap {
-    /// Asks for the map of the XFS mounted at `root`, whose data is on device `number`.
+    /// Reads the map of the XFS mounted at `root`, whose data is on device `number`.
     ///
     /// # Errors
-    /// The reason why there is none.
+    /// The reason why there is no map.
     pub fn read(root: &Path, number: (u32, u32)) -> Result<FsMap, String> {
         let mut command = Command::new("xfs_io");
         command.args(["-r", "-c", "fsmap"]).arg(root).stdin(Stdio::null());
@@ -47,21 +47,21 @@ impl FsMap {
         FsMap(ranges)
     }
 
-    /// Whose the sector is; nothing where the map does not say.
+    /// The owner of the sector; `None` if the map does not cover it.
     pub fn at(&self, sector: u64) -> Option<Owner> {
         let index = self.0.partition_point(|(start, ..)| *start <= sector).checked_sub(1)?;
         self.0.get(index).filter(|(_, end, _)| sector < *end).map(|(.., owner)| *owner)
     }
 }
 
-/// What xfs_io said, and which privilege it asks for where it was refused.
+/// The error of xfs_io, with the missing privilege if it was refused.
 fn refusal(said: &str) -> String {
     let needed =
         if said.contains("Operation not permitted") { " (needs CAP_SYS_ADMIN)" } else { "" };
     format!("xfs_io: {said}{needed}")
 }
 
-/// `5: 7:4 [8..15]: inode 131 data 8..15 8`, where it is of `device`.
+/// Parses `5: 7:4 [8..15]: inode 131 data 8..15 8` if it is of `device`.
 fn range(line: &str, device: &str) -> Option<(u64, u64, Owner)> {
     let (_, rest) = line.trim().split_once(": ")?;
     let rest = rest.strip_prefix(device)?.trim_start().strip_prefix('[')?;
@@ -71,7 +71,7 @@ fn range(line: &str, device: &str) -> Option<(u64, u64, Owner)> {
     Some((start.parse().ok()?, end, owner_of(owner)))
 }
 
-/// The words that xfs_io has for an owner.
+/// Parses xfs_io's words for an owner.
 fn owner_of(text: &str) -> Owner {
     if let Some(rest) = text.strip_prefix("inode ")
         && let Some((number, what)) = rest.split_once(' ')

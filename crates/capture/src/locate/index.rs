@@ -1,7 +1,7 @@
-//! Which extent of a device is whose: extents sorted by sector, and names by inode. Pure, and the
+//! The owners of a device's extents: extents sorted by sector, and names by inode. Pure, and the
 //! same for every file system.
 //!
-//! Memory is about 32 bytes for each extent and 40 bytes and its name for each file.
+//! Memory is about 32 bytes per extent, and 40 bytes plus the name per file.
 //!
 //! What does not belong here: finding extents and names.
 
@@ -14,7 +14,7 @@ pub enum Role {
     Directory,
     /// A symbolic link's target.
     Symlink,
-    /// The blocks that say where a file's blocks are.
+    /// The blocks that map a file's blocks.
     Mapping,
     /// A file's extended attributes.
     Attributes,
@@ -30,7 +30,7 @@ pub enum Role {
     InodeBitmap,
     /// A table of inodes.
     InodeTable,
-    /// Blocks kept for growing the file system.
+    /// Blocks reserved for growing the file system.
     Reserved,
     /// Trees and other metadata, not distinguished.
     Metadata,
@@ -57,14 +57,14 @@ impl Role {
     }
 }
 
-/// A range of sectors and what it is used for.
+/// A range of sectors and its use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Extent {
     /// The first sector of 512 bytes, from the beginning of the file system.
     pub start: u64,
-    /// The first sector behind it.
+    /// The first sector after it.
     pub end: u64,
-    /// Whose it is: an inode's key, 0 for the file system itself.
+    /// The owner: an inode's key, 0 for the file system itself.
     pub owner: u64,
     /// What it is used for.
     pub role: Role,
@@ -83,13 +83,13 @@ pub struct Builder {
 struct Link {
     inode: u64,
     parent: u64,
-    /// Where in the text the name ends; it begins where the one before it, by time, ended.
+    /// The end of the name in the text; it begins where the previous one ends.
     from: u64,
     length: u32,
 }
 
 impl Builder {
-    /// Adds a range of sectors; one that continues the last is joined to it.
+    /// Adds a range of sectors; one that continues the last is merged with it.
     pub fn extent(&mut self, extent: Extent) {
         match self.extents.last_mut() {
             Some(last)
@@ -103,7 +103,7 @@ impl Builder {
         }
     }
 
-    /// How many ranges there are.
+    /// The number of ranges.
     pub fn extents(&self) -> usize {
         self.extents.len()
     }
@@ -131,11 +131,11 @@ impl Builder {
     }
 }
 
-/// Answers whose a sector is.
+/// Maps sectors to owners.
 #[derive(Debug)]
 pub struct Index {
     extents: Vec<Extent>,
-    /// For each extent, how far it and those before it reach: files can share extents.
+    /// For each extent, the end of it and all before it: files can share extents.
     reaches: Vec<u64>,
     links: Vec<Link>,
     text: Vec<u8>,
@@ -165,7 +165,7 @@ impl Index {
         found
     }
 
-    /// The paths of `inode` from the root of the file system; none for what has no name.
+    /// The paths of `inode` from the root of the file system; none if it has no name.
     pub fn paths(&self, inode: u64) -> Vec<Vec<u8>> {
         if inode == self.root {
             return vec![b"/".to_vec()];
@@ -199,7 +199,7 @@ impl Index {
         self.text.get(from..from + link.length as usize).unwrap_or_default()
     }
 
-    /// How many extents and names there are, and the bytes of memory that they take.
+    /// The numbers of extents and names, and the memory they use, bytes.
     pub fn size(&self) -> (usize, usize, usize) {
         let bytes = size_of_val(self.extents.as_slice())
             + size_of_val(self.reaches.as_slice())

@@ -1,19 +1,19 @@
-//! From a block of a device to the file that it belongs to, and back.
+//! Maps a block of a device to the file that it belongs to, and back.
 //!
 //! | where | what |
 //! |---|---|
 //! | [`index`] | extents by sector, names by inode: pure |
 //! | `ext4` | ext2, ext3, ext4: read from the device, mounted or not |
 //! | `walk` | a mounted file system's files, by FIEMAP |
-//! | `fsmap` | what XFS says of its own blocks |
-//! | `xfs`, `btrfs` | their fixed places, and btrfs's chunk map, from the device |
+//! | `fsmap` | what XFS reports of its own blocks |
+//! | `xfs`, `btrfs` | their fixed locations, and btrfs's chunk map, from the device |
 //! | `device` | partitions |
 //! | `file` | the reverse: a file's extents on the device |
 //!
-//! An [`Locator`] lives for one run: an index that is kept longer is wrong as soon as a file moves,
-//! and nothing on the device says that one did.
+//! A [`Locator`] lives for one run: an older index is wrong as soon as a file moves, and nothing on
+//! the device shows that one did.
 //!
-//! What does not belong here: how answers look.
+//! What does not belong here: the output format.
 
 mod btrfs;
 mod bytes;
@@ -45,22 +45,22 @@ use xfs::Geometry;
 pub enum Use {
     /// By the file system or one of its files.
     By(Role),
-    /// Nothing.
+    /// Unused.
     Free,
-    /// It is outside of every file system.
+    /// Outside of every file system.
     Outside,
-    /// Nobody can say, and why.
+    /// Not known, with the reason.
     Unknown(String),
 }
 
 /// One answer. A sector that several files share has several owners.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Answer {
-    /// The device that holds the file system: a partition, or the device that was named.
+    /// The device that holds the file system: a partition, or the device that the user named.
     pub device: PathBuf,
-    /// What it is used for.
+    /// What the sector is used for.
     pub used: Use,
-    /// Whose it is.
+    /// The owners.
     pub owners: Vec<Owner>,
 }
 
@@ -69,24 +69,24 @@ pub struct Answer {
 pub struct Owner {
     /// The inode's number.
     pub inode: u64,
-    /// Its paths as users see them; those inside the file system where it is not mounted.
+    /// Its paths as users see them; paths inside the file system if it is not mounted.
     pub paths: Vec<String>,
 }
 
-/// How the index of one file system was made.
+/// How the index of one file system was built.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Built {
     /// The device that holds the file system.
     pub device: PathBuf,
-    /// What was used, as a person would say it.
+    /// The method, in words.
     pub by: String,
-    /// Extents.
+    /// Number of extents.
     pub extents: usize,
-    /// Names.
+    /// Number of names.
     pub names: usize,
     /// Memory of the index, bytes.
     pub bytes: usize,
-    /// Files, directories or blocks that could not be read or made no sense.
+    /// Files, directories or blocks that were unreadable or damaged.
     pub unreadable: u64,
 }
 
@@ -109,17 +109,17 @@ impl Locator {
     /// Opens `device`: a disk, a partition, or an image of one.
     ///
     /// # Errors
-    /// When it is not there, or is something else.
+    /// If it does not exist, or is something else.
     pub fn open(device: &Path) -> Result<Locator, Error> {
         let parts = device::parts(device)?.into_iter().map(|part| (part, None)).collect();
         Ok(Locator { mounts: Mounts::read(), parts })
     }
 
-    /// What the sector (512 bytes) of the device is used for. The first question about a file
+    /// Returns what the sector (512 bytes) of the device is used for. The first query about a file
     /// system reads its metadata.
     ///
     /// # Errors
-    /// When the device cannot be read.
+    /// If the device cannot be read.
     pub fn locate(&mut self, sector: u64) -> Result<Answer, Error> {
         let mounts = &self.mounts;
         let Some((part, slot)) = Locator::part(&mut self.parts, sector) else {
@@ -135,7 +135,7 @@ impl Locator {
     /// The first sector of block `block` of the file system that is on the device itself.
     ///
     /// # Errors
-    /// When the device cannot be read.
+    /// If the device cannot be read.
     pub fn sector_of_block(&mut self, block: u64) -> Result<Option<u64>, Error> {
         let mounts = &self.mounts;
         let Some((part, slot)) = self.parts.last_mut() else { return Ok(None) };
@@ -153,7 +153,7 @@ impl Locator {
         Ok(block.checked_mul(bytes / 512))
     }
 
-    /// How the indexes that were needed so far were made.
+    /// How the indexes used so far were built.
     pub fn built(&self) -> Vec<Built> {
         let built = |(part, system): &(Part, Option<FileSystem>)| system.as_ref()?.built(part);
         self.parts.iter().filter_map(built).collect()
@@ -189,7 +189,7 @@ impl FileSystem {
                 FileSystem::Xfs(geometry, walked, map())
             }));
         }
-        // A device that is too small for it has no btrfs.
+        // A device that is too small for a superblock has no btrfs.
         let superblock = btrfs::superblock(&device).unwrap_or_default();
         if btrfs::is_btrfs(&superblock) {
             let chunks = Chunks::read(&device, &superblock).map_err(failed())?;
@@ -200,14 +200,14 @@ impl FileSystem {
             });
         }
         Ok(FileSystem::Unknown(match part.holders.as_slice() {
-            [] => "no file system that iowhy reads is on it".to_owned(),
-            holders => format!("it is part of {}: look there", holders.join(", ")),
+            [] => "it has no file system that iowhy can read".to_owned(),
+            holders => format!("it is part of {}: query that device", holders.join(", ")),
         }))
     }
 
     fn walk(kind: &str, part: &Part, mounts: &Mounts) -> Result<Result<Walked, String>, Error> {
         let Some(root) = part.number.and_then(|number| mounts.root_of(number, &part.node)) else {
-            return Ok(Err(format!("{kind} is only read where it is mounted, and it is not")));
+            return Ok(Err(format!("{kind} can be read only if it is mounted, and it is not")));
         };
         let inside: FxHashSet<PathBuf> = mounts.points().collect();
         walk::walk(&root, &inside).map(Ok).map_err(Error::read(root))
@@ -251,7 +251,7 @@ impl FileSystem {
                 Place::Metadata(_) => return Ok(answer(part, Use::By(Role::Metadata))),
                 Place::Unallocated => return Ok(answer(part, Use::Free)),
                 Place::Data(address) => {
-                    let why = "free, compressed, or of a deleted file or a snapshot out of sight";
+                    let why = "free, compressed, or of a deleted file or an invisible snapshot";
                     (&walked.index, address / 512, Some(Use::Unknown(why.to_owned())))
                 }
             },
@@ -270,14 +270,14 @@ impl FileSystem {
     }
 }
 
-/// What XFS says of a sector that no file has, and the inode that has it.
+/// What XFS reports of a sector that belongs to no file, and the inode that has it.
 fn of_map(map: &Result<FsMap, String>, sector: u64, walked: &Walked) -> (Use, Option<u64>) {
     let unknown = |why: &str| (Use::Unknown(why.to_owned()), None);
     let map = match map {
         Ok(map) => map,
         Err(why) => {
             return unknown(&format!(
-                "free, a directory or a tree of XFS, which does not say: {why}"
+                "free, a directory or a tree of XFS, which are not distinguished: {why}"
             ));
         }
     };
@@ -285,7 +285,7 @@ fn of_map(map: &Result<FsMap, String>, sector: u64, walked: &Walked) -> (Use, Op
         Some(fsmap::Owner::Free) => (Use::Free, None),
         Some(fsmap::Owner::System(role)) => (Use::By(role), None),
         Some(fsmap::Owner::Inode(inode, role)) => {
-            // Files answer by FIEMAP; long links and directories do not.
+            // FIEMAP covers files, but not long symbolic links and directories.
             let kind =
                 if walked.directories.contains(&inode) { Role::Directory } else { Role::Symlink };
             let gone = walked.index.paths(inode).is_empty();
@@ -295,7 +295,7 @@ fn of_map(map: &Result<FsMap, String>, sector: u64, walked: &Walked) -> (Use, Op
         Some(fsmap::Owner::Unknown) => unknown(
             "a directory or a tree, or a deleted file: this XFS was made without a reverse map (rmapbt)",
         ),
-        None => unknown("changed while it was looked at"),
+        None => unknown("changed while it was read"),
     }
 }
 
@@ -307,7 +307,7 @@ fn free(ext4: &Ext4, sector: u64) -> std::io::Result<Use> {
     Ok(match ext4.is_free(sector)? {
         Some(true) => Use::Free,
         Some(false) => {
-            Use::Unknown("in use, but by no inode: changed since, or damaged".to_owned())
+            Use::Unknown("in use, but not by an inode: changed since, or damaged".to_owned())
         }
         None => Use::Outside,
     })

@@ -1,5 +1,5 @@
-//! The files of a mounted file system and their extents, by walking its directories and asking the
-//! kernel (FIEMAP) for each file.
+//! The files of a mounted file system and their extents, by walking its directories and querying
+//! the kernel (FIEMAP) for each file.
 //!
 //! What does not belong here: translating btrfs's addresses to the device's (see [`super::btrfs`]).
 
@@ -12,8 +12,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// What the kernel says where no extent is: not allocated yet, inside the inode, or compressed, so
-/// that the address of a byte cannot be told.
+/// Flags of extents without an address: not allocated yet, inside the inode, or compressed, so that
+/// the address of a byte is not known.
 const ELSEWHERE: FiemapExtentFlags = FiemapExtentFlags::UNKNOWN
     .union(FiemapExtentFlags::DELALLOC)
     .union(FiemapExtentFlags::DATA_INLINE)
@@ -22,19 +22,19 @@ const ELSEWHERE: FiemapExtentFlags = FiemapExtentFlags::UNKNOWN
 /// A byte range of a file and of the file system's address space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mapped {
-    /// Where in the file, bytes.
+    /// Offset in the file, bytes.
     pub offset: u64,
-    /// Where in the file system's address space, bytes.
+    /// Offset in the file system's address space, bytes.
     pub address: u64,
-    /// Bytes.
+    /// Length, bytes.
     pub length: u64,
-    /// Whether the bytes are stored compressed: then they take less room than `length`.
+    /// Whether the bytes are compressed: then they use less space than `length`.
     pub compressed: bool,
-    /// Whether it is only reserved: it reads as zeroes, whatever the device holds.
+    /// Whether it is only allocated: it reads as zeroes, whatever the device holds.
     pub unwritten: bool,
 }
 
-/// The extents of an open file, those that have an address.
+/// The extents of an open file that have an address.
 pub(super) fn extents(file: &File) -> std::io::Result<Vec<Mapped>> {
     let mut found = Vec::new();
     for extent in Fiemap::new(file) {
@@ -52,10 +52,10 @@ pub(super) fn extents(file: &File) -> std::io::Result<Vec<Mapped>> {
     Ok(found)
 }
 
-/// An inode's number within its key; the rest of the key tells apart btrfs's subvolumes.
+/// An inode's number within its key; the rest of the key distinguishes btrfs's subvolumes.
 pub(super) const INODE: u64 = (1 << 48) - 1;
 
-/// What a walk found.
+/// The result of a walk.
 #[derive(Debug)]
 pub struct Walked {
     /// Extents in units of 512 bytes of the file system's address space, and names.
@@ -90,9 +90,9 @@ pub(super) fn walk(root: &Path, mount_points: &FxHashSet<PathBuf>) -> std::io::R
 struct Walk<'a> {
     mount_points: &'a FxHashSet<PathBuf>,
     builder: Builder,
-    /// Device numbers of subvolumes, in the order of first sight.
+    /// Device numbers of subvolumes, in the order in which they are found.
     volumes: FxHashMap<u64, u64>,
-    /// Inodes with several names, whose extents are known.
+    /// Inodes with several names whose extents are known.
     seen: FxHashSet<u64>,
     directories: FxHashSet<u64>,
     unreadable: u64,

@@ -1,27 +1,27 @@
-//! XFS's fixed places: allocation group headers and the internal log.
+//! The fixed locations of XFS: allocation group headers and the internal log.
 //!
 //! What does not belong here: files (see [`super::walk`]). Directories, trees and free space move,
-//! and XFS keeps them in buffers of its own that a reader of the device does not see: it is asked for
-//! them (see [`super::fsmap`]).
+//! and XFS keeps them in buffers of its own that a reader of the device does not see, so XFS itself
+//! is queried for them (see [`super::fsmap`]).
 
 use super::bytes::{be, read_now};
 use super::index::Role;
 use std::fs::File;
 use std::io;
 
-/// The geometry that the superblock holds.
+/// The geometry in the superblock.
 #[derive(Clone, Copy, Debug)]
 pub struct Geometry {
     block_bytes: u64,
     sector_bytes: u64,
     group_blocks: u64,
     groups: u64,
-    /// The log's first byte and its length; none where the log is on another device.
+    /// The log's first byte and its length; `None` if the log is on another device.
     log: Option<(u64, u64)>,
 }
 
 impl Geometry {
-    /// Reads it; `None` where the device has no XFS, or a damaged one.
+    /// Reads it; `None` if the device has no XFS, or a damaged one.
     pub fn read(device: &File) -> io::Result<Option<Geometry>> {
         Ok(Geometry::parse(&read_now(device, 0, 512)?))
     }
@@ -44,7 +44,7 @@ impl Geometry {
         Some(Geometry { block_bytes, sector_bytes, group_blocks, groups, log })
     }
 
-    /// Bytes of a block.
+    /// Block size, bytes.
     pub fn block_bytes(&self) -> u64 {
         self.block_bytes
     }
@@ -57,7 +57,7 @@ impl Geometry {
             Some((start, length)) if byte >= start && byte - start < length => Some(Role::Journal),
             _ if byte / group >= self.groups => None,
             _ if header == 0 => Some(Role::Superblock),
-            // Free space, inodes, and the list of blocks kept for their trees.
+            // Free space, inodes, and the list of blocks reserved for their trees.
             _ if header < 4 => Some(Role::GroupDescriptors),
             _ => None,
         }

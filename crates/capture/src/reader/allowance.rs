@@ -1,6 +1,7 @@
-//! What naming functions may read from disks. A program's symbols often lie on the very disk that is sick,
-//! and reading them adds to its load: what is in memory costs nothing, and of the rest only so much is read
-//! in a watch. Functions of further files stay without names, with that as the reason.
+//! What symbolization may read from disk. A program's symbols are often on the very disk that is
+//! sick, and reading them adds to its load. Symbols in memory cost nothing; of the rest only a
+//! limited amount is read per watch. Functions of further files stay without names, with that as
+//! the reason.
 //!
 //! What does not belong here: how symbols are read and searched (crate `blazesym`) and how a
 //! program's file is laid out (crate `object`).
@@ -13,24 +14,24 @@ use std::io::IoSliceMut;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-/// Bytes that may be read from disks for names (chosen): a tenth of a second of a slow disk, and the symbols
-/// of some fifty libraries.
+/// Bytes that may be read from disk for names (chosen): a tenth of a second of a slow disk, and the
+/// symbols of about fifty libraries.
 const MOST_READ: u64 = 8 << 20;
-/// What a file costs whose symbols cannot be found at once.
+/// The assumed cost of a file whose symbol tables cannot be located.
 const UNKNOWN: u64 = 1 << 20;
-/// Where it is asked whether symbols are in memory: in steps of so much.
+/// Step of the samples that check whether symbols are in memory, bytes.
 const STEP: u64 = 64 << 10;
-/// The sections of a program's symbols and of their names.
+/// The sections of a program's symbols and their names.
 const TABLES: [&str; 4] = [".symtab", ".strtab", ".dynsym", ".dynstr"];
 /// Processes whose mappings are kept.
 const MOST_PROCESSES: usize = 64;
 
-/// Where a file is mapped.
+/// A mapping of a file.
 #[derive(Clone, Debug)]
 struct Mapping {
     start: u64,
     end: u64,
-    /// As it stands in `/proc/PID/maps`.
+    /// As in `/proc/PID/maps`.
     range: String,
 }
 
@@ -50,11 +51,11 @@ impl Default for Allowance {
 }
 
 impl Allowance {
-    /// Whether what stands at the address may be named. What is no file needs no reading.
+    /// Whether the function at the address may be named. Memory without a file needs no reads.
     pub fn covers(&mut self, process: u32, address: u64) -> bool {
         let Some(mapping) = self.mapping(process, address) else { return true };
         let path = PathBuf::from(format!("/proc/{process}/map_files/{}", mapping.range));
-        // Opening a device may do something.
+        // Opening a device can have side effects.
         let Ok(about) = std::fs::metadata(&path) else { return true };
         if !about.is_file() {
             return true;
@@ -93,7 +94,7 @@ impl Allowance {
     }
 }
 
-/// The mappings of files in a `maps`.
+/// Returns the mappings of files in a `maps`.
 fn mappings_in(maps: &str) -> Vec<Mapping> {
     let mapping = |line: &str| {
         let (range, rest) = line.split_once(' ')?;
@@ -105,31 +106,31 @@ fn mappings_in(maps: &str) -> Vec<Mapping> {
     maps.lines().filter_map(mapping).collect()
 }
 
-/// What reading the symbols of a program or library costs: nothing where they are in memory, else all of
-/// those tables that are not.
+/// Bytes to read for the symbols of a program or library: 0 if they are in memory, else the size of
+/// the tables that are not.
 fn cost_of(file: &File) -> u64 {
     let Some(tables) = tables_of(file) else { return UNKNOWN };
     let away = tables.iter().filter(|(from, bytes)| !is_in_memory(file, *from, *bytes));
     away.fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes))
 }
 
-/// Whether the bytes are in the page cache, as far as samples say. Where the file system cannot tell, they
-/// are not.
+/// Whether the bytes are in the page cache, according to samples. Where the file system cannot
+/// tell, they are not.
 fn is_in_memory(file: &File, from: u64, bytes: u64) -> bool {
     let last = bytes.saturating_sub(1);
     let mut places = (0..bytes).step_by(STEP as usize).chain([last]);
     places.all(|place| {
         let (mut byte, flags) = ([0], ReadWriteFlags::NOWAIT);
         let mut into = [IoSliceMut::new(&mut byte)];
-        // The first that is not there ends it: kernels since 6.x begin to read it ahead.
+        // Stop at the first that is missing: kernels since 6.x start readahead for it.
         bytes == 0
             || preadv2(file, &mut into, from.saturating_add(place), flags)
                 .is_ok_and(|read| read == 1)
     })
 }
 
-/// Where the tables of symbols and of their names are, with their lengths; `None` where the file has none that
-/// can be read. Only its headers are read for it.
+/// Offsets and lengths of the tables of symbols and their names; `None` if the file has none that
+/// can be read. Only the file's headers are read for it.
 fn tables_of(file: &File) -> Option<Vec<(u64, u64)>> {
     let headers = ReadCache::new(file);
     let program = object::File::parse(&headers).ok()?;
@@ -171,7 +172,7 @@ mod tests {
         let mut header = vec![0xff; 64];
         header[..6].copy_from_slice(b"\x7fELF\x02\x01");
         assert_eq!(file(&header), UNKNOWN);
-        // A program's header alone: its sections lie beyond the end of the file.
+        // Only a program's header: its sections are beyond the end of the file.
         header.copy_from_slice(&std::fs::read("/proc/self/exe").unwrap()[..64]);
         assert_eq!(file(&header), UNKNOWN);
     }

@@ -1,4 +1,4 @@
-//! The reader's process: started, asked with a limit, given up.
+//! The reader's process: started, queried with a timeout, abandoned.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -7,35 +7,36 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How often it is looked whether it waits.
+/// Poll interval for checking whether it is blocked.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
-/// How long it may take for one answer, whatever it does.
+/// Timeout of one answer, whether it runs or blocks.
 const MOST_TIME: Duration = Duration::from_secs(5);
-/// How long it is waited for when it is no longer needed.
+/// How long to wait for its exit when it is no longer needed.
 const LAST_MOMENT: Duration = Duration::from_millis(100);
 
-/// A process that can be asked.
+/// A process that answers questions.
 #[derive(Debug)]
 pub(super) struct Aside {
     child: Child,
     input: ChildStdin,
     output: ChildStdout,
     buffer: Vec<u8>,
-    /// How long it has been waited for while it waited itself.
+    /// Total time that we waited while it was blocked itself.
     pub blocked: Duration,
 }
 
 /// Why there is no answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Silence {
-    /// It waits for something, or takes too long.
+    /// It is blocked, or takes too long.
     Late,
-    /// It has ended.
+    /// It has exited.
     Gone,
 }
 
 impl Aside {
-    /// Starts it. What is typed at the terminal does not reach it: it ends when nobody asks any more.
+    /// Starts it, in a process group of its own, so that terminal signals do not reach it. It exits
+    /// when its input is closed.
     pub fn start(mut command: Command) -> io::Result<Aside> {
         command.process_group(0).stdin(Stdio::piped());
         command.stdout(Stdio::piped());
@@ -46,10 +47,10 @@ impl Aside {
         Ok(Aside { child, input, output, buffer: Vec::new(), blocked: Duration::ZERO })
     }
 
-    /// The line that it answers, unless it waits for longer than `most`. Time in which it runs, or would
-    /// if a CPU were free, is no waiting.
+    /// Returns its answer, a line, unless it is blocked for longer than `most`. Time in which it is
+    /// running or runnable does not count.
     pub fn ask(&mut self, line: &str, most: Duration) -> Result<String, Silence> {
-        // The process that waits for the next question has room for it.
+        // The pipe is empty while it waits for the next question.
         self.input.write_all(line.as_bytes()).map_err(|_gone| Silence::Gone)?;
         let (begun, before) = (Instant::now(), self.blocked);
         loop {
@@ -80,23 +81,23 @@ impl Aside {
 
     fn is_running(&self) -> bool {
         let text = super::about(self.child.id(), "stat").unwrap_or_default();
-        // The name before it may hold anything, also a parenthesis.
+        // The name before it can contain anything, even a parenthesis.
         text.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('R'))
     }
 
-    /// Its number.
+    /// Its process number.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Lets go of it. One that waits uninterruptibly ends when what it waits for does; until then
-    /// nobody waits for it.
+    /// Abandons it. A process in an uninterruptible sleep exits when that sleep ends; nothing waits
+    /// for it until then.
     pub fn give_up(mut self) -> Child {
         let _ended_already = self.child.kill();
         self.child
     }
 
-    /// Has it end.
+    /// Ends it.
     pub fn end(self) {
         let Aside { mut child, input, output, .. } = self;
         drop((input, output));

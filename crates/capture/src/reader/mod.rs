@@ -1,23 +1,23 @@
-//! Reads of what may never answer: other processes' memory, their programs' files, those that they
-//! hold open, and whatever their own view of the file system has under `/tmp`; and devices'
-//! settings, while somebody may be changing them. On a sick disk such a read waits for just that
-//! disk, or for a lock of the process that waits for it, and cannot be interrupted; a hostile file
-//! system in user space need not answer at all. A thread of iowhy would keep it from ending, so
-//! that a process of its own reads: the same program, asked over a pipe. When it waits for too long
-//! it is given up and another one started, and the process that it was about is left alone. A file
-//! that shrinks while it is read ends that process, not iowhy.
+//! Reads that may hang: other processes' memory, their programs' files, their open files, and
+//! whatever their own view of the file system has under `/tmp`; and devices' settings, which others
+//! may be changing. On a sick disk such a read waits for that disk, or for a lock of the process
+//! that waits for it, and cannot be interrupted. A hostile file system in user space may never
+//! answer. A thread of iowhy that waits like this could not exit, so a separate process reads: the
+//! same program, queried over a pipe. When it takes too long it is abandoned, a new one is started,
+//! and the process that the question was about is not read again. A file that shrinks while it is
+//! read kills that process, not iowhy.
 //!
 //! | where | what |
 //! |---|---|
-//! | `question` | what is asked and answered |
-//! | `aside` | the process: started, asked with a limit, given up |
+//! | `question` | the questions and answers |
+//! | `aside` | the process: started, queried with a timeout, abandoned |
 //! | `serve` | what it does |
-//! | `allowance` | what of programs' files it may read from disks |
-//! | `perf_map` | names of functions that a program compiled itself |
-//! | `sleeping_stack` | what functions a thread that sleeps is in |
+//! | `allowance` | how much of programs' files it may read from disk |
+//! | `perf_map` | names of JIT-compiled functions |
+//! | `sleeping_stack` | the functions that a sleeping thread is in |
 //!
-//! What does not belong here: files that the kernel makes up without asking a process or a disk, such as
-//! `/proc/PID/stat`.
+//! What does not belong here: files that the kernel generates without involving a process or a
+//! disk, such as `/proc/PID/stat`.
 
 mod allowance;
 mod aside;
@@ -43,21 +43,21 @@ use std::time::{Duration, Instant};
 pub use question::{Function, WORDS};
 pub use serve::serve;
 
-/// The program's only argument when it is to be the reader.
+/// The program's only argument when it is started as the reader.
 const ARGUMENT: &str = "--answer-what-is-asked-on-standard-input";
 
-/// How long it may wait for one answer.
+/// Timeout of one answer.
 const MOST_WAIT: Duration = Duration::from_millis(200);
-/// How long it may wait in all, and this part of a watch that is longer.
+/// Total time that answers may block; for a longer watch, this fraction of it.
 const MOST_WAIT_IN_ALL: Duration = Duration::from_secs(2);
 const PART_OF_WATCH: u32 = 50;
-/// Readers that were given up and have not ended.
+/// Abandoned readers that have not exited yet.
 const MOST_GIVEN_UP: usize = 4;
 
-/// What a question that is not about a process is about.
+/// The process number of a question that is not about a process.
 const NO_PROCESS: u32 = 0;
 
-/// Why something was not read, as a stack's reason.
+/// Why a stack was not read.
 pub const LATE: &str = "the process's memory or its programs' files could not be read in time";
 
 /// Whether this process was started to [`serve`].
@@ -65,7 +65,7 @@ pub fn is_asked_for() -> bool {
     std::env::args_os().nth(1).is_some_and(|argument| argument == ARGUMENT)
 }
 
-/// Asks the reader's process. Clones ask the same one.
+/// Queries the reader's process. Clones query the same one.
 #[derive(Clone, Debug)]
 pub struct Reader(Rc<RefCell<Asker>>);
 
@@ -75,18 +75,18 @@ struct Asker {
     begun: Instant,
     aside: Option<Aside>,
     given_up: Vec<Child>,
-    /// Processes about which nothing is asked any more.
+    /// Processes that are not queried any more.
     left: FxHashSet<u32>,
-    /// For how long readers waited that are given up.
+    /// How long abandoned readers blocked.
     blocked: Duration,
-    /// What they cost, ns.
+    /// The CPU time of abandoned readers, ns.
     cost_ns: u64,
-    /// How many were given up.
+    /// How many were abandoned.
     hung: u64,
     unanswered: u64,
 }
 
-/// There is no answer, and there will be none.
+/// No answer, and none will come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Unanswered;
 
@@ -115,7 +115,7 @@ impl Reader {
         })))
     }
 
-    /// The functions at `addresses` of a process; `None` where it has ended.
+    /// The functions at `addresses` of a process; `None` if it has exited.
     pub fn functions(
         &self,
         process: u32,
@@ -124,7 +124,7 @@ impl Reader {
         self.ask(process, What::Functions(addresses.to_vec()))
     }
 
-    /// Return addresses on the stack of a thread that sleeps, the innermost first; see `sleeping_stack`.
+    /// Return addresses on the stack of a sleeping thread, innermost first; see `sleeping_stack`.
     pub fn sleeping_stack(&self, process: u32, stack_pointer: u64) -> Vec<u64> {
         self.ask(process, What::Stack { stack_pointer }).unwrap_or_default()
     }
@@ -139,14 +139,14 @@ impl Reader {
         self.ask(process, What::Arguments).ok().flatten()
     }
 
-    /// What files a process holds open whose path begins with one of `prefixes`; all without any.
+    /// The open files of a process whose path begins with one of `prefixes`; all of them if empty.
     pub fn held(&self, process: u32, prefixes: &[String]) -> Result<Found, Unanswered> {
         self.ask(process, What::Held { prefixes: prefixes.to_vec() })
     }
 
-    /// Settings of the devices in these directories that are changed while they are used. A process that changes the
-    /// scheduler of a disk that hangs waits for its requests, and on older kernels holds a lock meanwhile that
-    /// readers need, too.
+    /// Settings of the devices in these directories, which can change while the device is in use. A
+    /// process that changes the scheduler of a hung disk waits for its requests, and on older
+    /// kernels holds a lock meanwhile that readers need, too.
     pub fn settings(
         &self,
         directories: Vec<PathBuf>,
@@ -162,7 +162,7 @@ impl Reader {
         answer.ok_or(Unanswered)
     }
 
-    /// CPU time that the reading has cost so far, ns.
+    /// CPU time of the reads so far, ns.
     pub fn cpu_ns(&self) -> u64 {
         let asker = self.0.borrow();
         asker.cost_ns + asker.aside.as_ref().map_or(0, |aside| cpu_ns_of(aside.pid()))
@@ -175,19 +175,18 @@ impl Reader {
         crate::host::own::anonymous_in(&status.unwrap_or_default())
     }
 
-    /// Adds what was not read.
+    /// Adds the reads that failed.
     pub fn losses(&self, losses: &mut Losses) {
         let asker = self.0.borrow();
-        let meaning = "stacks, locks or command lines of programs, or settings of devices, that could not be read in time";
+        let meaning = "reads of stacks, locks, command lines or device settings that timed out";
         losses.add("unread", asker.unanswered, meaning, false);
-        let meaning =
-            "looks into programs or settings that never ended, or failed, and were given up";
+        let meaning = "reads of processes or device settings abandoned: hung or failed";
         losses.add("readers", asker.hung, meaning, false);
     }
 }
 
 impl Asker {
-    /// The answer, a line.
+    /// Returns the answer, one line.
     fn ask(&mut self, question: &Question) -> Option<String> {
         let most = self.may_wait();
         if most.is_zero() || self.left.contains(&question.process) {
@@ -214,7 +213,7 @@ impl Asker {
         }
     }
 
-    /// How long the next answer may be waited for.
+    /// How long to wait for the next answer.
     fn may_wait(&mut self) -> Duration {
         self.given_up.retain_mut(|child| child.try_wait().is_ok_and(|ended| ended.is_none()));
         if self.given_up.len() >= MOST_GIVEN_UP {
@@ -234,7 +233,7 @@ impl Drop for Asker {
     }
 }
 
-/// A file of `/proc/PID`, of a process of iowhy's own.
+/// Reads a file of `/proc/PID`, of a process of iowhy's own.
 fn about(pid: u32, file: &str) -> Option<String> {
     crate::host::read_text(format!("/proc/{pid}/{file}"))
 }

@@ -1,8 +1,8 @@
-//! The names of functions that a program compiled itself, from its perf map (`/tmp/perf-PID.map`).
+//! The names of JIT-compiled functions, from the program's perf map (`/tmp/perf-PID.map`).
 //!
-//! blazesym reads such maps too, but gives up the whole stack at a line that it does not understand,
-//! and JDK 17 writes its numbers with `0x`. Anybody can write a file of that name: one that belongs to
-//! somebody else than the process or root is not read, nor is anything but a plain file.
+//! blazesym reads such maps too, but drops the whole stack at a line that it cannot parse, and JDK
+//! 17 writes its numbers with `0x`. Any user can write a file of that name: a map is only read if
+//! it is a regular file that belongs to the process's user or root.
 //!
 //! What does not belong here: functions of files (see [`super::stacks`]).
 
@@ -15,16 +15,16 @@ use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant, SystemTime};
 
-/// Bytes read of one map, and kept of all.
+/// Bytes read of one map, and kept in total.
 const MOST_BYTES: u64 = 64 << 20;
-/// Functions kept of all.
+/// Functions kept in total.
 const MOST_FUNCTIONS: usize = 1_000_000;
-/// Processes whose maps are kept, also where they have none.
+/// Processes whose maps are kept, including those that have none.
 const MOST_MAPS: usize = 4096;
-/// For how long a map is taken for what it was: a program that compiles on and on appends to it.
+/// How long a map is not read again: a program that keeps compiling appends to it.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// The maps met so far.
+/// The maps read so far.
 #[derive(Debug, Default)]
 pub struct PerfMaps {
     by_process: FxHashMap<u32, PerfMap>,
@@ -43,12 +43,12 @@ struct PerfMap {
 struct Function {
     start: u64,
     bytes: u64,
-    /// Where its name stands in the text.
+    /// The position of its name in the text.
     name: Range<u32>,
 }
 
 impl PerfMaps {
-    /// The function of a process at `address`, where its map has one.
+    /// Returns the function of a process at `address`, if its map has one.
     pub fn name(&mut self, process: u32, address: u64) -> Option<Cow<'_, str>> {
         if !self.is_fresh(process) {
             self.look(process);
@@ -83,7 +83,7 @@ impl PerfMaps {
         self.by_process.insert(process, map);
     }
 
-    /// Forgets the others where one more of so many bytes would be too much.
+    /// Drops all other maps if `bytes` more would exceed the limit.
     fn make_room(&mut self, bytes: usize) {
         let known = self.by_process.values();
         let (texts, functions) = known.fold((bytes, 0), |(texts, functions), map| {
@@ -97,7 +97,7 @@ impl PerfMaps {
     }
 }
 
-/// The map of a process, in its own view of the file system and under its own number.
+/// Opens the map of a process, in its own view of the file system and under its own number.
 fn open(process: u32) -> Option<(File, Metadata)> {
     let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let last = |line: &str| line.split_whitespace().next_back().map(str::to_owned);
@@ -119,20 +119,21 @@ fn read(file: File) -> Vec<u8> {
     }
 }
 
-/// The last `most` functions of a map, in the order of their places.
+/// Returns the last `most` functions of a map, by address.
 fn functions(text: &[u8], most: usize) -> Vec<Function> {
-    // Newer ones stand further down.
+    // Newer functions are further down.
     let lines = text.rsplit(|byte| *byte == b'\n');
     let start_of = |line: &[u8]| line.as_ptr() as usize - text.as_ptr() as usize;
     let parsed = lines.filter_map(|line| function(line, start_of(line)));
     let mut functions: Vec<Function> = parsed.take(most).collect();
-    // Code moves: of two functions at one place the later line is the one that is there.
+    // Code moves: of two functions at one address the later line is valid.
     functions.reverse();
     functions.sort_by_key(|function| function.start);
     functions
 }
 
-/// `7f27d97b6280 450 void Chains.loop(boolean)`, with or without `0x`; `at` is where the line begins.
+/// Parses `7f27d97b6280 450 void Chains.loop(boolean)`, with or without `0x`; `at` is the offset of
+/// the line.
 fn function(line: &[u8], at: usize) -> Option<Function> {
     let mut words = line.splitn(3, |byte| *byte == b' ');
     let (start, bytes, name) = (words.next()?, words.next()?, words.next()?);

@@ -1,65 +1,65 @@
-//! What the reader is asked and what it answers: each a line of JSON on a pipe.
+//! The questions to the reader and its answers: each a line of JSON on a pipe.
 
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// What is to be found out about a process, or about devices.
+/// A question about a process or about devices.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Question {
-    /// The process's number; 0 where it is about devices.
+    /// The process's number; 0 if the question is about devices.
     pub process: u32,
-    /// What of it.
+    /// What to find out.
     pub what: What,
 }
 
-/// What of a process.
+/// What to find out.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum What {
     /// The functions at these addresses: `Option<Vec<Function>>`.
     Functions(Vec<u64>),
     /// Return addresses on a sleeping thread's stack: `Vec<u64>`.
     Stack {
-        /// Where the stack ends.
+        /// The thread's stack pointer.
         stack_pointer: u64,
     },
     /// The words at an address: `Option<[u32; WORDS]>`.
     Words {
-        /// Where.
+        /// The address.
         address: u64,
     },
     /// Its command line: `Option<String>`.
     Arguments,
-    /// What files it holds open: `Found`.
+    /// Its open files: `Found`.
     Held {
-        /// Of which only those are kept whose path begins so; all without any.
+        /// Only files whose path begins with one of these are returned; all if empty.
         prefixes: Vec<String>,
     },
-    /// Settings of devices that are changed while they are used: `Vec<BTreeMap<String, String>>`.
+    /// Settings of devices that can change while they are in use: `Vec<BTreeMap<String, String>>`.
     Settings {
-        /// Where the kernel tells of them.
+        /// The devices' directories in sysfs.
         directories: Vec<PathBuf>,
     },
 }
 
-/// Words read at once: as many as it takes to tell who holds a lock.
+/// Words read at once: as many as needed to find the owner of a lock.
 pub const WORDS: usize = 5;
 
-/// What stands at an address of a stack.
+/// What is at an address of a stack.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Function {
-    /// A function, and those that were inlined into it at that place, the innermost first.
+    /// A function, and the functions inlined into it at that address, innermost first.
     Named {
         /// Its name.
         name: String,
-        /// The others.
+        /// The inlined functions.
         inlined: Vec<String>,
     },
-    /// A function that the program compiled itself.
+    /// A JIT-compiled function.
     Compiled(String),
-    /// Code without a name.
+    /// Code without a symbol.
     Nameless,
-    /// No code at all.
+    /// Not code.
     Wild,
-    /// A function whose name would have to be read from a disk.
+    /// A function whose name would have to be read from disk.
     Unread,
 }

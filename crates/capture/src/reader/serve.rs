@@ -1,4 +1,4 @@
-//! The reader's own side: a process that answers until nobody asks any more.
+//! The reader's side: a process that answers until its input is closed.
 
 use super::allowance::Allowance;
 use super::code::Code;
@@ -16,9 +16,9 @@ use std::fs::File;
 use std::io::{self, BufRead, Write};
 use std::os::unix::fs::FileExt;
 
-/// Answers what is asked, until nobody asks any more.
+/// Answers questions until the input is closed.
 pub fn serve(questions: impl BufRead, mut output: impl Write) -> io::Result<()> {
-    // What it reads from disks shows as what it is.
+    // So that its disk reads are attributed to iowhy.
     rustix::thread::set_name(c"iowhy")?;
     let mut tools = Tools::default();
     for line in questions.lines() {
@@ -63,7 +63,8 @@ impl Tools {
         }
     }
 
-    /// The functions at `addresses`, as far as they may be read; `None` where the process has ended.
+    /// Returns the functions at `addresses`, as far as they may be read; `None` if the process has
+    /// exited.
     fn functions(&mut self, process: u32, addresses: &[Addr]) -> Option<Vec<Function>> {
         // What lies behind the first address without code was never called.
         let is_code = self.code.holds(process, addresses);
@@ -98,8 +99,8 @@ impl Tools {
         Some(named.collect())
     }
 
-    /// The same where one address makes all fail: it lies in shared memory or in a file that nobody can open,
-    /// as of a stack that was walked wrongly.
+    /// The same where one address makes all fail, because it is in shared memory or in a file that
+    /// cannot be opened: for example after a wrong stack walk.
     fn in_halves(&mut self, process: u32, addresses: &[Addr]) -> Option<Vec<Function>> {
         if !is_there(process) {
             return None;
@@ -115,7 +116,7 @@ impl Tools {
 }
 
 impl Function {
-    /// What a symbol is.
+    /// Converts a symbol.
     pub fn of(symbol: &Symbolized<'_>) -> Function {
         match symbol {
             Symbolized::Sym(symbol) => Function::Named {
@@ -128,7 +129,7 @@ impl Function {
     }
 }
 
-/// Whether the process has not ended; one that nobody has waited for has no memory any more.
+/// Whether the process is alive; a zombie has no memory.
 fn is_there(process: u32) -> bool {
     std::fs::read(format!("/proc/{process}/maps")).is_ok_and(|maps| !maps.is_empty())
 }

@@ -1,10 +1,10 @@
-//! What functions a thread that sleeps is in, as far as its stack's memory tells. The kernel walks
+//! The functions that a sleeping thread is in, as far as its stack memory shows. The kernel walks
 //! the stacks of running threads only.
 //!
-//! A thread sleeps in a function of libc, which keeps no frame pointer; so the innermost frame record
-//! is looked for: two words of which the first points to the next such record and the second into
-//! code. What a longer function left behind on the stack may look like one, so that this is a hint at
-//! what a thread waits for, never a stack that is shown.
+//! A thread sleeps in a function of libc, which keeps no frame pointer, so the innermost frame
+//! record is searched for: two words of which the first points to the next record and the second
+//! into code. Remains of earlier functions on the stack can look like one, so the result is a hint
+//! at what a thread waits for and never a stack that is shown.
 //!
 //! What does not belong here: names (see [`crate::decode`]).
 
@@ -12,13 +12,13 @@ use super::code::{Code, is_in};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// Bytes of a stack that are looked at.
+/// Bytes of a stack that are read.
 const MOST_BYTES: usize = 64 << 10;
-/// Words in which the first record is looked for.
+/// Words in which the first record is searched.
 const FIRST_WORDS: usize = 256;
-/// Fewer records in a row are no stack.
+/// Fewer consecutive records are not accepted as a stack.
 const LEAST_FRAMES: usize = 4;
-/// More are not needed to tell what a thread waits for.
+/// More are not needed to find out what a thread waits for.
 const MOST_FRAMES: usize = 64;
 
 /// Return addresses above `stack_pointer`, the innermost first; none where there is no such row.
@@ -30,7 +30,7 @@ pub fn frames(process: u32, stack_pointer: u64, code: &mut Code) -> Vec<u64> {
     rows.find(|row| row.len() >= LEAST_FRAMES).unwrap_or_default()
 }
 
-/// The return addresses of records that follow from the one at `start`.
+/// The return addresses of the chain of records from `start` on.
 fn row(words: &[u64], base: u64, start: usize, is_code: impl Fn(u64) -> bool) -> Vec<u64> {
     let mut found = Vec::new();
     let mut at = start;
@@ -39,7 +39,7 @@ fn row(words: &[u64], base: u64, start: usize, is_code: impl Fn(u64) -> bool) ->
             break;
         }
         found.push(*back);
-        // Frames lie above each other.
+        // Frames are at increasing addresses.
         let offset = next.wrapping_sub(base);
         let place = usize::try_from(offset / 8).unwrap_or(usize::MAX);
         if !offset.is_multiple_of(8) || place <= at {
@@ -53,7 +53,7 @@ fn row(words: &[u64], base: u64, start: usize, is_code: impl Fn(u64) -> bool) ->
 fn words_from(process: u32, address: u64) -> Option<Vec<u64>> {
     let memory = File::open(format!("/proc/{process}/mem")).ok()?;
     let mut bytes = vec![0; MOST_BYTES];
-    // Up to the end of the mapping it reads what is there.
+    // At the end of the mapping it reads less.
     let length = memory.read_at(&mut bytes, address).ok()?;
     let (words, _) = bytes[..length].as_chunks::<8>();
     Some(words.iter().map(|word| u64::from_ne_bytes(*word)).collect())

@@ -1,5 +1,5 @@
-//! What each cgroup read, wrote and holds in memory: v2's io.stat and memory.stat, or v1's blkio and
-//! memory controllers, with the cgroups below each; and which were held back by a limit of CPU time.
+//! Reads, writes and memory of each cgroup with its descendants: v2's io.stat and memory.stat, or
+//! v1's blkio and memory controllers; and which cgroups their CPU limit throttled.
 
 use super::limits::Limits;
 use super::{Out, number_of, pressure};
@@ -8,11 +8,11 @@ use crate::host::{own, read_text};
 use iowhy_core::model::{Metric, Name};
 use std::path::{Path, PathBuf};
 
-/// CPU time for one look.
+/// CPU time per sample.
 const BUDGET_NS: u64 = 10_000_000;
-/// Cgroups that are looked for; a machine with more has their sums in those above.
+/// Cgroups that are sampled; those beyond are in the sums of their ancestors.
 const MOST: usize = 4096;
-/// Looks after which new cgroups are looked for.
+/// Samples between two searches for new cgroups.
 const ANEW: u64 = 5;
 
 /// Lines of io.stat and their metrics.
@@ -24,7 +24,8 @@ const IO: [(&str, Metric); 5] = [
     ("dbytes", Metric::CgroupDiscarded),
 ];
 
-/// Lines of memory.stat: v2's name, v1's (empty where it has none), the metric, the bytes of one (pages of 4 KiB).
+/// Lines of memory.stat: v2's name, v1's (empty if it has none), the metric, the unit in bytes
+/// (pages of 4 KiB).
 const MEMORY: [(&str, &str, Metric, u64); 9] = [
     ("file", "total_cache", Metric::CgroupFile, 1),
     ("anon", "total_rss", Metric::CgroupAnonymous, 1),
@@ -37,7 +38,7 @@ const MEMORY: [(&str, &str, Metric, u64); 9] = [
     ("pgmajfault", "total_pgmajfault", Metric::CgroupMajorFaults, 1),
 ];
 
-/// Where the cgroups are.
+/// The cgroups of the machine.
 #[derive(Debug, Default)]
 pub(super) struct Cgroups {
     roots: Roots,
@@ -119,7 +120,7 @@ impl Cgroups {
     }
 }
 
-/// `8:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=5 dios=6`, a line for each device.
+/// Parses `8:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=5 dios=6`, one line per device.
 fn unified_io(text: &str, subject: Name, out: &mut Out<'_>) {
     for (key, metric) in IO {
         let values = text.split_whitespace().filter_map(|word| {
@@ -130,7 +131,7 @@ fn unified_io(text: &str, subject: Name, out: &mut Out<'_>) {
     }
 }
 
-/// `8:0 Read 123`, a line for each device and operation.
+/// Parses `8:0 Read 123`, one line per device and operation.
 fn legacy_io(folder: &Path, subject: Name, out: &mut Out<'_>) {
     for (file, metrics) in [
         ("blkio.throttle.io_service_bytes_recursive", [Metric::CgroupRead, Metric::CgroupWrite]),

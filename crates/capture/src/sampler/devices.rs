@@ -1,4 +1,4 @@
-//! Devices: what the kernel counts of each, and what iowhy saw queued and not end.
+//! Devices: the kernel's counters of each, and iowhy's requests in flight.
 
 use super::{Ages, Out};
 use crate::host::read_text;
@@ -7,8 +7,8 @@ use iowhy_core::model::Metric;
 use iowhy_core::model::metric::DISKSTATS;
 use std::path::Path;
 
-/// Looks at every whole disk. /proc/diskstats has partitions too; a disk has a folder of its own under
-/// /sys/block.
+/// Samples every whole disk. /proc/diskstats has partitions, too; only a disk has a directory of
+/// its own under /sys/block.
 pub(super) fn look(pending: &[Pending], out: &mut Out<'_>) {
     let mut ages = Ages::default();
     for request in pending {
@@ -24,7 +24,7 @@ fn disk(line: &str, ages: &mut Ages, out: &mut Out<'_>) -> Option<()> {
     let name = words.next()?;
     let values: Vec<u64> = words.flat_map(str::parse).collect();
     let age = ages.remove(&crate::host::devices::number(major, minor));
-    // Most loop devices and RAM disks never did anything.
+    // Most loop devices and RAM disks never did any I/O.
     let is_idle = age.is_none() && values.iter().all(|value| *value == 0);
     if is_idle || !Path::new("/sys/block").join(name.replace('/', "!")).exists() {
         return None;

@@ -1,8 +1,8 @@
-//! Which cgroups their limit of CPU time held back, and the processes in them: cpu.stat of each cgroup
-//! that has such a limit.
+//! Cgroups throttled by their CPU limit, and the processes in them: cpu.stat of each cgroup that
+//! has such a limit.
 //!
-//! A process belongs to the first cgroup whose limit was seen to hold it back: where a limit lies within
-//! another, only one of them is counted for it.
+//! A process belongs to the first cgroup that was seen throttling it: of nested limits, only one is
+//! counted for it.
 
 use super::{Out, number_of};
 use crate::host::process::Stat;
@@ -12,30 +12,30 @@ use iowhy_core::model::{Metric, Name};
 use rustc_hash::FxHashMap;
 use std::path::{Path, PathBuf};
 
-/// Processes of one cgroup that are told of; it matters who does I/O, which are few.
+/// Processes recorded per cgroup; only those that do I/O matter, which are few.
 const MOST_MEMBERS: usize = 64;
-/// Cgroups below it that are looked through for them.
+/// Cgroups below it that are searched for processes.
 const MOST_FOLDERS: usize = 64;
-/// What a process has one row of each for.
+/// The metrics of a process.
 const OF_PROCESSES: [Metric; 2] = [Metric::HeldBack, Metric::ProcessCpu];
 
-/// What was seen of limits before.
+/// What is known of limits so far.
 #[derive(Debug, Default)]
 pub(super) struct Limits {
-    /// Each cgroup's count, and when it was looked at.
+    /// Each cgroup's throttled time, and when it was read.
     counts: FxHashMap<Name, (u64, u64)>,
-    /// Whose limit holds a process back, and what the process is called in samples.
+    /// The cgroup that throttles a process, and the process's subject in samples.
     members: FxHashMap<u32, (Name, Name)>,
 }
 
 impl Limits {
-    /// Looks at the cgroup `subject`, which lies in `folder` of the hierarchy with the controller.
+    /// Checks the cgroup `subject`, with directory `folder` in the controller's hierarchy.
     pub fn look(&mut self, folder: &Path, subject: Name, out: &mut Out<'_>) {
         let text = read_text(folder.join("cpu.stat")).unwrap_or_default();
         let Some(held_ns) = held_ns(&text) else { return };
         out.put(Metric::CgroupHeldBack, subject, held_ns);
         let before = self.counts.insert(subject, (held_ns, out.now_ns));
-        // Most have no limit, or one that they do not reach: nobody looks for their processes.
+        // Most have no limit, or do not reach it: their processes are not searched for.
         let Some(before) = before.filter(|(count, _)| *count < held_ns) else { return };
         let mut seen = Vec::new();
         for pid in members(folder) {
@@ -59,14 +59,14 @@ impl Limits {
         let subject = out.names.intern(&process_subject(pid, &name));
         let known = self.members.insert(pid, (cgroup, subject));
         if let Some((_, former)) = known.filter(|(_, former)| *former != subject) {
-            // It runs another program now, or another process has its number.
+            // It runs another program now, or its number was reused.
             out.forget(&OF_PROCESSES, former);
         }
         out.put_since(Metric::HeldBack, subject, before, held_ns);
         out.put(Metric::ProcessCpu, subject, cpu_ns);
     }
 
-    /// Forgets the processes of a cgroup that are not in it any more.
+    /// Drops the processes of a cgroup that are no longer in it.
     fn forget(&mut self, cgroup: Name, seen: &[u32], out: &mut Out<'_>) {
         self.members.retain(|pid, (owner, subject)| {
             let stays = *owner != cgroup || seen.contains(pid);
@@ -78,14 +78,15 @@ impl Limits {
     }
 }
 
-/// Microseconds in version 2, nanoseconds in version 1; `None` where there is no limit and never was.
+/// Throttled time, ns, from microseconds in v2 and nanoseconds in v1; `None` if there is no limit
+/// and never was.
 fn held_ns(text: &str) -> Option<u64> {
     number_of(text, "nr_periods").filter(|periods| *periods > 0)?;
     let microseconds = number_of(text, "throttled_usec").map(|it| it.saturating_mul(1000));
     microseconds.or(number_of(text, "throttled_time"))
 }
 
-/// The processes of a cgroup and of those below it.
+/// The processes of a cgroup and of its descendants.
 fn members(folder: &Path) -> Vec<u32> {
     let mut found = Vec::new();
     let mut folders: Vec<PathBuf> = vec![folder.to_owned()];

@@ -1,11 +1,11 @@
 //! Counters and gauges of the machine, its devices, processes and cgroups, read once a second.
 //!
-//! A value gets a row when it is first read, and when it has changed; before a change, what it was
-//! when it was last looked at gets one too, so that rates are right. Processes and cgroups get their
-//! first row with their first change. There is a budget of time for each look: what has done I/O
-//! lately comes first, the others in turn, and those that there was no time for are counted.
+//! A value gets a row when it is first read and when it has changed. Before a change, the value of
+//! the previous sample gets a row, too, so that rates are right. Processes and cgroups get their
+//! first row with their first change. Each sample has a time budget: subjects with recent I/O come
+//! first, the others in turn, and those that did not fit are counted.
 //!
-//! What does not belong here: what the metrics are (`iowhy_core::model::metric`).
+//! What does not belong here: what the metrics mean (`iowhy_core::model::metric`).
 
 mod cgroups;
 mod devices;
@@ -25,21 +25,21 @@ use rustc_hash::FxHashMap;
 use std::time::Duration;
 use zerocopy::FromBytes;
 
-/// Counters that are followed; any further one gets a row each time.
+/// Counters whose last value is kept; any further one gets a row each time.
 const MOST_FOLLOWED: usize = 1 << 16;
 
-/// How late a look may be, nanoseconds, so that what ended before it is read before it.
+/// How late a sample may be, nanoseconds, so that earlier records are read first.
 const PATIENCE_NS: u64 = 300_000_000;
 
-/// What is read, and how often.
+/// What is sampled, and how often.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sampling {
-    /// The time between two looks.
+    /// The time between two samples.
     pub every: Duration,
-    /// Whether processes and cgroups are looked at too.
+    /// Whether processes and cgroups are sampled, too.
     pub processes: bool,
-    /// Whether programs count what comes into the page cache and leaves it: one run for each folio, of which
-    /// `--help` says the cost.
+    /// Whether BPF programs count additions to the page cache and removals from it: one run per
+    /// folio, whose cost is in `--help`.
     pub page_cache: bool,
 }
 
@@ -49,7 +49,7 @@ impl Default for Sampling {
     }
 }
 
-/// Reads counters when it is time.
+/// Samples counters when it is time.
 #[derive(Debug)]
 pub struct Sampler {
     sampling: Sampling,
@@ -60,7 +60,7 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Reads for the first time as soon as it is asked to.
+    /// The first sample is due immediately.
     pub fn new(sampling: Sampling, start_ns: u64) -> Sampler {
         Sampler {
             sampling,
@@ -71,12 +71,12 @@ impl Sampler {
         }
     }
 
-    /// How long until the next look.
+    /// Time until the next sample.
     pub fn due_in(&self) -> Duration {
         Duration::from_nanos(self.due_ns.saturating_sub(now_ns()))
     }
 
-    /// Looks if it is time to; while there is much else to do (`busy`), a little later.
+    /// Samples if it is time; a little later while there is much else to do (`busy`).
     pub fn look_if_due(
         &mut self,
         busy: bool,
@@ -89,7 +89,7 @@ impl Sampler {
             return;
         }
         let every_ns = (self.sampling.every.as_nanos() as u64).max(1);
-        // Looks that were missed are not made up for.
+        // Missed samples are not repeated.
         self.due_ns += ((now - self.due_ns) / every_ns + 1) * every_ns;
         let pending = pending(session);
         let now_ns = now_ns();
@@ -97,12 +97,12 @@ impl Sampler {
         self.look_at_page_cache(now_ns, session, batch, names);
     }
 
-    /// Processes that got their first rows since this was asked last.
+    /// Processes that got their first rows since the last call.
     pub fn told(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.processes.told)
     }
 
-    /// Looks at what the programs counted, where they were asked to.
+    /// Reads the page cache counters of the BPF programs, if they are enabled.
     pub fn look_at_page_cache(
         &mut self,
         now_ns: u64,
@@ -137,7 +137,7 @@ impl Sampler {
     }
 }
 
-/// What was written of each counter.
+/// The last row of each counter.
 #[derive(Debug, Default)]
 struct Written {
     values: FxHashMap<(Metric, Name), Last>,
@@ -150,7 +150,7 @@ struct Last {
     written_ns: u64,
 }
 
-/// Where values go.
+/// The destination of values.
 struct Out<'a> {
     now_ns: u64,
     written: &'a mut Written,
@@ -159,12 +159,12 @@ struct Out<'a> {
 }
 
 impl Out<'_> {
-    /// Writes a value of the machine as a whole.
+    /// Writes a value of the whole machine.
     fn system(&mut self, metric: Metric, value: u64) {
         self.put(metric, Name::EMPTY, value);
     }
 
-    /// Writes a value if it is to be written.
+    /// Writes a value if it needs a row.
     fn put(&mut self, metric: Metric, subject: Name, value: u64) {
         let now_ns = self.now_ns;
         let fresh = Last { value, looked_ns: now_ns, written_ns: now_ns };
@@ -193,8 +193,8 @@ impl Out<'_> {
         self.row(metric, subject, value, now_ns);
     }
 
-    /// Writes a value that was another one at an earlier look, which was not written: `before` is that
-    /// value and when it was so.
+    /// Writes a value that had another value at an earlier sample, which was not written: `before`
+    /// is that value and its time.
     fn put_since(&mut self, metric: Metric, subject: Name, before: (u64, u64), value: u64) {
         let (before, looked_ns) = before;
         if self.written.values.len() < MOST_FOLLOWED {
@@ -213,7 +213,7 @@ impl Out<'_> {
         self.batch.samples.push(sample);
     }
 
-    /// Forgets a subject that is gone.
+    /// Drops a subject that is gone.
     fn forget(&mut self, metrics: &[Metric], subject: Name) {
         for metric in metrics {
             self.written.values.remove(&(*metric, subject));
@@ -221,7 +221,7 @@ impl Out<'_> {
     }
 }
 
-/// The number behind `key` in lines of `key value`.
+/// The number after `key` in lines of `key value`.
 fn number_of(text: &str, key: &str) -> Option<u64> {
     text.lines().find_map(|line| {
         let (name, rest) = line.split_once([' ', ':'])?;
@@ -242,7 +242,7 @@ fn pressure(text: &str) -> (Option<u64>, Option<u64>) {
 /// Ages of requests in flight, by device number.
 type Ages = FxHashMap<u32, Age>;
 
-/// What is in flight on one device.
+/// The requests in flight on one device.
 #[derive(Clone, Copy, Debug, Default)]
 struct Age {
     requests: u64,

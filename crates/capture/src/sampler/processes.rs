@@ -1,6 +1,7 @@
-//! What each process had devices do, and what it asked for, as /proc/PID/io and stat tell. The kernel adds
-//! what a process had done to its parent's numbers when the parent learns of its end; what was told as the
-//! child's is taken out there, so that all is told once. So a process is always read with its parents.
+//! The I/O of each process, by devices and by system calls, from /proc/PID/io and stat. The kernel
+//! adds the counters of a process to its parent's when the parent reaps it. What was already
+//! reported as the child's is subtracted there, to avoid double counting. A process is therefore
+//! always read together with its parents.
 //!
 //! What does not belong here: who processes are (see [`crate::host::process`]).
 
@@ -11,15 +12,15 @@ use iowhy_core::model::metric::process_subject;
 use iowhy_core::model::{Metric, Name};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// CPU time for one look at processes: 1 % of a CPU, if there is one every second; twice that where many did
-/// I/O lately or are new.
+/// CPU time per sample of processes: 1 % of a CPU at one sample a second; twice that if many did
+/// I/O recently or are new.
 const BUDGET_NS: u64 = 10_000_000;
-/// Processes that get rows at one look: those that moved most.
+/// Processes that get rows per sample: those with the most I/O.
 const MOST_TOLD: usize = 50;
-/// For how many looks a process that did I/O is looked at before others.
+/// For how many samples a process that did I/O is read before others.
 const LATELY: u64 = 8;
-/// How often an heir is read that does not have what its child had: at the first it may have been read before
-/// the child ended.
+/// How often an heir is read that does not have its child's counters yet: the first read may be
+/// from before the child was reaped.
 const CHANCES: u32 = 2;
 
 /// Lines of /proc/PID/io, in its order.
@@ -37,16 +38,16 @@ const OTHER: [Metric; 2] = [Metric::ProcessMajorFaults, Metric::DelayedByIo];
 #[derive(Debug, Default)]
 pub(super) struct Processes {
     known: FxHashMap<u32, Known>,
-    /// Those that have ended and that nobody inherited yet.
+    /// Exited processes whose counters no heir has yet.
     ended: Vec<Ended>,
-    /// Every process that was there at the last look.
+    /// Every process of the last sample.
     listed: FxHashSet<u32>,
     looks: u64,
-    /// The process that the next look begins with, of those that did nothing lately.
+    /// The process that the next sample begins with, of those without recent I/O.
     cursor: u32,
     /// When the watch began.
     start_ns: u64,
-    /// Those that got their first rows, until somebody takes note of who they are.
+    /// Processes that got their first rows, until their identity is recorded.
     pub told: Vec<u32>,
 }
 
@@ -56,40 +57,41 @@ struct Known {
     started: u64,
     parent: u32,
     io: [u64; 7],
-    /// Of `io`, what children had done that were told by themselves.
+    /// The part of `io` from children that were reported themselves.
     inherited: [u64; 7],
-    /// Major faults and time waited for block I/O when it was told last.
+    /// Major faults and time waited for block I/O, as last reported.
     others: [u64; 2],
-    /// When it had done nothing yet, where it began in the watch and was not told since.
+    /// The time when its counters were all zero, if it began during the watch and has not been
+    /// reported yet.
     began_ns: Option<u64>,
-    /// The look at which its counters had changed last.
+    /// The sample at which its counters changed last.
     changed: u64,
     seen: u64,
-    /// The look at which its counters were read last, and what they were.
+    /// The sample at which its counters were read last, and their values.
     read: u64,
     read_io: [u64; 7],
-    /// Whether it got rows.
+    /// Whether it has rows.
     told: bool,
 }
 
-/// A process that has ended.
+/// A process that has exited.
 #[derive(Debug)]
 struct Ended {
     known: Known,
-    /// The nearest living process of its parent, that one's parent, and so on.
+    /// The closest living ancestor.
     heir: u32,
-    /// How often the heir was read since without having it.
+    /// How often the heir was read since without having the counters.
     refused: u32,
 }
 
 impl Known {
-    /// What is told as its own, were its numbers `io`.
+    /// Its own counters, if its totals are `io`.
     fn own(&self, io: &[u64; 7]) -> [u64; 7] {
         std::array::from_fn(|at| io[at].saturating_sub(self.inherited[at]))
     }
 
-    /// Takes out what an ended child had, if its numbers `io` hold it, and says whether: they do not if
-    /// nobody waited for it.
+    /// Subtracts an exited child's counters if the totals `io` include them. Returns whether they
+    /// do: they do not if the child was not reaped.
     fn inherit(&mut self, io: &[u64; 7], child: &Known) -> bool {
         let with = |numbers: &[u64; 7]| -> [u64; 7] {
             std::array::from_fn(|at| numbers[at].saturating_add(child.io[at]))
@@ -109,7 +111,7 @@ struct Changed {
     io: [u64; 7],
 }
 
-/// What /proc/PID/stat tells.
+/// Fields of /proc/PID/stat.
 struct Stated {
     name: String,
     started_ns: u64,
@@ -119,8 +121,8 @@ struct Stated {
 }
 
 impl Stated {
-    /// When it had done nothing yet, in a watch that began at `start_ns`; `None` if it began before. Its start is
-    /// told in ticks.
+    /// The time when its counters were all zero, in a watch that began at `start_ns`; `None` if it
+    /// began before. Its start time has the resolution of a tick.
     fn began_ns(&self, start_ns: u64, now_ns: u64) -> Option<u64> {
         let started_ns = self.started_ns.saturating_add_signed(system::boottime_offset_ns());
         let is_new = started_ns.saturating_add(tick_ns()) > start_ns;
@@ -129,7 +131,7 @@ impl Stated {
 }
 
 impl Processes {
-    /// Before the first look at those of a watch that began at `start_ns`.
+    /// For a watch that began at `start_ns`.
     pub fn new(start_ns: u64) -> Processes {
         Processes { start_ns, ..Processes::default() }
     }
@@ -161,8 +163,8 @@ impl Processes {
         out.system(Metric::ProcessesUntold, untold as u64);
     }
 
-    /// Those that did I/O lately and that may have inherited, parents mostly before their children; then those
-    /// that are new, the newest first; then, apart, the others from where the last look ended.
+    /// Processes with recent I/O and possible heirs, parents mostly before their children; then new
+    /// ones, newest first; then, separately, the others from where the last sample ended.
     fn order(&mut self) -> (Vec<u32>, Vec<u32>) {
         let Ok(entries) = std::fs::read_dir("/proc") else { return Default::default() };
         let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
@@ -185,8 +187,8 @@ impl Processes {
         (first, rest)
     }
 
-    /// Reads one, and with one that is new here its parents: when it ends they have what it did, and must be
-    /// known by then for it to be taken out.
+    /// Reads a process, and, if it is new, its parents: they inherit its counters when it exits,
+    /// and must be known by then to subtract them.
     fn read(&mut self, pid: u32, out: &mut Out<'_>, changed: &mut Vec<Changed>) {
         let mut next = Some(pid);
         while let Some(pid) = next {
@@ -197,7 +199,7 @@ impl Processes {
         }
     }
 
-    /// Reads one, once at a look; says whether it has changed since it was last told.
+    /// Reads a process, once per sample. Returns it if it has changed since it was last reported.
     fn read_one(&mut self, pid: u32, out: &mut Out<'_>) -> Option<Changed> {
         if self.known.get(&pid).is_some_and(|known| known.read == self.looks) {
             return None;
@@ -219,8 +221,8 @@ impl Processes {
         Some(Changed { pid, io })
     }
 
-    /// One that was not read before: what it has done counts if it began in the watch. There may have been no
-    /// time for it at the looks since.
+    /// Adds a process that was not read before: its counters count if it began during the watch.
+    /// Earlier samples may have had no time for it.
     fn meet(&self, pid: u32, io: [u64; 7], out: &mut Out<'_>) -> Option<Known> {
         let stat = stat_of(pid)?;
         let subject = out.names.intern(&process_subject(pid, &stat.name));
@@ -251,7 +253,7 @@ impl Processes {
         let Some(known) = self.known.get_mut(&changed.pid) else { return };
         let subject = out.names.intern(&process_subject(changed.pid, &stat.name));
         if known.started != stat.started_ns || known.subject != subject {
-            // Another process has the number, or it runs another program now.
+            // The number was reused, or it runs another program now.
             out.forget(&IO, known.subject);
             out.forget(&OTHER, known.subject);
             if known.started != stat.started_ns {
@@ -274,15 +276,14 @@ impl Processes {
         }
     }
 
-    /// How much it did since it was told: what devices do for it counts before what it copies from and to
-    /// memory.
+    /// Its I/O since it was last reported: device I/O counts before copies from and to memory.
     fn moved(&self, changed: &Changed) -> u64 {
         let Some(known) = self.known.get(&changed.pid) else { return 0 };
         let moved = |at: usize| changed.io[at].saturating_sub(known.io[at]);
         (moved(4) + moved(5)).saturating_mul(1000) + moved(0) + moved(1)
     }
 
-    /// Lets go of those that have ended, whose parents have their numbers now.
+    /// Drops exited processes, whose parents have their counters now.
     fn forget(&mut self, changed: &[Changed], out: &mut Out<'_>) {
         let looks = self.looks;
         let gone: FxHashMap<u32, Known> = self.known.extract_if(|_, it| it.seen < looks).collect();
@@ -293,7 +294,8 @@ impl Processes {
         self.hand_over(&gone, changed);
     }
 
-    /// Takes what ended processes had out of the numbers of their heirs, once those hold it.
+    /// Subtracts the counters of exited processes from those of their heirs, once these include
+    /// them.
     fn hand_over(&mut self, gone: &FxHashMap<u32, Known>, changed: &[Changed]) {
         let changed: FxHashMap<u32, [u64; 7]> = changed.iter().map(|it| (it.pid, it.io)).collect();
         let new = gone.values().map(|it| Ended { known: *it, heir: it.parent, refused: 0 });
@@ -311,9 +313,9 @@ impl Processes {
     }
 }
 
-/// Who lives of a process, its parent, and so on.
+/// The closest living ancestor of a process.
 fn heir_of(mut pid: u32, gone: &FxHashMap<u32, Known>) -> u32 {
-    // Numbers that are used again could make a circle.
+    // Reused numbers could form a cycle.
     for _ in 0..gone.len() {
         let Some(known) = gone.get(&pid) else { break };
         pid = known.parent;
@@ -328,7 +330,7 @@ fn put(out: &mut Out<'_>, subject: Name, io: &[u64; 7], others: Option<&[u64; 2]
     }
 }
 
-/// The same of a process that had done nothing at `began_ns`.
+/// The same for a process whose counters were zero at `began_ns`.
 fn put_since(out: &mut Out<'_>, subject: Name, began_ns: u64, io: &[u64; 7], others: &[u64; 2]) {
     for (metric, value) in IO.iter().zip(io).chain(OTHER.iter().zip(others)) {
         out.put_since(*metric, subject, (0, began_ns), *value);
@@ -389,21 +391,21 @@ mod tests {
         let (mut parent, child) = (known([10; 7]), known([100; 7]));
         assert!(parent.inherit(&[115; 7], &child));
         assert_eq!(parent.own(&[115; 7]), [15; 7]);
-        // What had been told of it before stays as it was.
+        // What was reported before remains.
         assert_eq!(parent.own(&parent.io), [10; 7]);
-        // Nobody waited for this one.
+        // This one was not reaped.
         parent.io = [115; 7];
         assert!(!parent.inherit(&[120; 7], &child));
         assert_eq!(parent.own(&[120; 7]), [20; 7]);
     }
 
-    /// A process that waits for nobody yet, and what its numbers are at the next look.
+    /// A process without children to wait for, and its counters at the next sample.
     fn of_parent(parent: u32, io: u64) -> Known {
         Known { parent, ..known([io; 7]) }
     }
 
-    /// What is told as process 1's own after each look at which it has these numbers, and what ended before the
-    /// first of them.
+    /// Process 1's own counters after each sample with these totals; `gone` are processes that
+    /// exited before the first sample.
     fn own_after(gone: &[(u32, Known)], looks: &[u64]) -> Vec<u64> {
         let mut processes = Processes::default();
         processes.known.insert(1, known([10; 7]));
@@ -423,11 +425,12 @@ mod tests {
     #[test]
     fn a_child_that_ends_after_its_parent_was_read_is_handed_over_at_the_next_look() {
         assert_eq!(own_after(&[(7, of_parent(1, 100))], &[12, 115]), [12, 15]);
-        // Nobody waited for it.
+        // It was not reaped.
         assert_eq!(own_after(&[(7, of_parent(1, 100))], &[12, 14, 200]), [12, 14, 200]);
     }
 
-    /// What a look at this process tells in a watch that began at `start_ns`: how often it had read, and when.
+    /// What a sample reports of this process in a watch that began at `start_ns`: its reads, and
+    /// when.
     fn told_of_this_one(start_ns: u64) -> Vec<(f64, u64)> {
         let (mut written, mut batch, mut names) = Default::default();
         let mut processes = Processes::new(start_ns);
@@ -445,8 +448,8 @@ mod tests {
         rows.map(|row| (row.value, row.time_ns)).collect()
     }
 
-    /// Looks may have no time for a process that began between two of them: what it did before it was read
-    /// counts all the same, from its beginning on.
+    /// A sample may have no time for a process that began between two of them: its I/O before its
+    /// first read still counts, from its beginning on.
     #[test]
     fn what_began_in_the_watch_counts_from_its_beginning() {
         let rows = told_of_this_one(1);
@@ -455,7 +458,7 @@ mod tests {
         assert!(told_of_this_one(system::now_ns() + 1_000_000_000).is_empty());
     }
 
-    /// They get what it did, and must be known by then.
+    /// They inherit its counters, and must be known by then.
     #[test]
     fn whoever_is_read_is_read_with_its_parents() {
         let (mut written, mut batch, mut names) = Default::default();
@@ -476,7 +479,7 @@ mod tests {
         let mut changed = Vec::new();
         processes.read(cat.unwrap_or(0), &mut out, &mut changed);
         let is_parent_known = processes.known.contains_key(&shell.id());
-        // Once at a look.
+        // Once per sample.
         processes.read(shell.id(), &mut out, &mut changed);
         drop(shell.stdin.take());
         shell.wait().unwrap();
@@ -488,7 +491,7 @@ mod tests {
     fn who_ends_with_its_parent_is_its_parents_parents() {
         let (shell, tar) = ((7, of_parent(1, 5)), (8, of_parent(7, 100)));
         assert_eq!(own_after(&[shell, tar], &[120]), [15]);
-        // Numbers that are used again.
+        // Reused numbers.
         let circle = [(7, of_parent(8, 5)), (8, of_parent(7, 5))];
         assert_eq!(own_after(&circle, &[30]), [30]);
     }

@@ -1,4 +1,4 @@
-//! The machine as a whole: meminfo, vmstat, CPU times, pressure.
+//! The whole machine: meminfo, vmstat, CPU times, pressure.
 
 use super::{Out, number_of, pressure};
 use crate::host::process::tick_ns;
@@ -17,7 +17,7 @@ const MEMINFO: &[(&str, Metric)] = &[
     ("SwapFree", Metric::SwapFree),
 ];
 
-/// What one of a line of /proc/vmstat is.
+/// The unit of a line of /proc/vmstat.
 enum One {
     Page,
     Kibibyte,

@@ -1,7 +1,8 @@
 //! The BPF programs, compiled for aarch64. They take the kernel's types from one header
-//! (`bpf/kernel.bpf.h`) that names the fields of both architectures; which of them are there is decided
-//! when a program is loaded. So the same instructions must come out, whichever architecture is asked for.
-//! (Files differ from one run of the compiler to the next: types that are only named come in any order.)
+//! (`bpf/kernel.bpf.h`) that names the fields of both architectures; which of them exist is
+//! resolved when a program is loaded. The compiled instructions must therefore be the same for both
+//! architectures. (Object files differ between runs of the compiler: types that are only named
+//! appear in any order.)
 //!
 //! Nothing is loaded here: that needs a kernel of that architecture.
 
@@ -11,12 +12,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// As build.rs has them.
+/// As in build.rs.
 const ARGUMENTS: &[&str] = &["-Ibpf", "-Wall", "-Werror", "-Wno-unused-function", "-mcpu=v3"];
-/// What some objects are compiled with once more (see in_flight.bpf.h).
+/// The define of the second variant of some objects (see in_flight.bpf.h).
 const PLAIN: &str = "-DIOWHY_NO_ATOMICS";
 
-/// Every program's source, by its group's name.
+/// The source of every program, by its group's name.
 fn sources() -> Vec<PathBuf> {
     let groups = fs::read_dir("src/probes").expect("the tests run in the crate's folder");
     let files = groups.flatten().flat_map(|group| fs::read_dir(group.path()).into_iter().flatten());
@@ -24,7 +25,7 @@ fn sources() -> Vec<PathBuf> {
     paths.filter(|path| path.to_string_lossy().ends_with(".bpf.c")).collect()
 }
 
-/// Each program's instructions by its name.
+/// Each program's instructions, by its name.
 type Programs = BTreeMap<String, String>;
 
 fn compile(source: &Path, architecture: &str, more: &[&str], object: &Path) -> Programs {

@@ -241,7 +241,7 @@ fn read_by(engine: Engine) -> Result<()> {
 }
 
 /// Why nothing is known of what io_uring does with files.
-const NO_URING: &str = "this kernel has no io_uring_complete that tells its request";
+const NO_URING: &str = "this kernel has no io_uring_complete with a request argument";
 
 /// How often a reason stands among what the watch could not see.
 fn stated(recording: &Recording, reason: &str) -> usize {

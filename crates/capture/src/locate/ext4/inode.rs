@@ -1,8 +1,8 @@
-//! One inode: its kind, and where its blocks are.
+//! One inode: its type, and its blocks.
 
 use super::super::bytes::{halves, le};
 
-/// What an inode is.
+/// The type of an inode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     File,
@@ -17,25 +17,25 @@ const INLINE: u64 = 0x1000_0000;
 const ENCRYPTED: u64 = 0x800;
 const EXTENT_MAGIC: u64 = 0xf30a;
 
-/// What is needed of an inode.
+/// A view of an inode's bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Inode<'a> {
     bytes: &'a [u8],
 }
 
-/// Where an inode's blocks are listed.
+/// The list of an inode's blocks.
 #[derive(Clone, Copy, Debug)]
 pub enum Map<'a> {
-    /// Nowhere: it has none.
+    /// It has no blocks.
     None,
-    /// In a tree of extents, whose root this is.
+    /// A tree of extents, whose root this is.
     Extents(&'a [u8]),
-    /// In twelve numbers and three trees.
+    /// Twelve block numbers and three trees.
     Indirect(&'a [u8]),
 }
 
 impl<'a> Inode<'a> {
-    /// An inode as it stands in the table.
+    /// An inode as in the inode table.
     pub fn new(bytes: &'a [u8]) -> Inode<'a> {
         Inode { bytes }
     }
@@ -58,12 +58,12 @@ impl<'a> Inode<'a> {
         self.flags() & ENCRYPTED != 0
     }
 
-    /// The block of extended attributes; 0 where there is none.
+    /// The block of extended attributes; 0 if there is none.
     pub fn attributes(&self) -> u64 {
         halves::<2>(self.bytes, 104, 118)
     }
 
-    /// Where its blocks are listed.
+    /// The list of its blocks.
     pub fn map(&self) -> Map<'a> {
         let map = self.bytes.get(40..100).unwrap_or_default();
         let flags = self.flags();
@@ -80,7 +80,7 @@ impl<'a> Inode<'a> {
     }
 }
 
-/// A node of a tree of extents.
+/// A node of an extent tree.
 #[derive(Clone, Copy, Debug)]
 pub struct Node<'a> {
     bytes: &'a [u8],
@@ -89,7 +89,7 @@ pub struct Node<'a> {
 }
 
 impl<'a> Node<'a> {
-    /// `None` where this is no such node.
+    /// `None` if this is not such a node.
     pub fn new(bytes: &'a [u8]) -> Option<Node<'a>> {
         let (entries, depth) = (le::<2>(bytes, 2) as usize, le::<2>(bytes, 6));
         let fits = (entries + 1) * 12 <= bytes.len();
@@ -108,7 +108,7 @@ impl<'a> Node<'a> {
     pub fn extents(&self) -> impl Iterator<Item = (u64, u64)> {
         self.entries().map(|entry| {
             let length = le::<2>(entry, 4);
-            // Above 2^15: reserved, but not written yet.
+            // Above 2^15: allocated, but not written yet.
             let length = if length > 1 << 15 { length - (1 << 15) } else { length };
             (halves::<2>(entry, 8, 6), length)
         })
@@ -120,7 +120,7 @@ impl<'a> Node<'a> {
     }
 }
 
-/// The entries of a block of a directory: inode and name, without `.` and `..`.
+/// The entries of a directory block: inode and name, without `.` and `..`.
 pub fn entries(block: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
     let mut rest = block;
     std::iter::from_fn(move || {
@@ -130,7 +130,7 @@ pub fn entries(block: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
             }
             let (inode, named) = (le::<4>(rest, 0), le::<1>(rest, 6) as usize);
             let length = match le::<2>(rest, 4) as usize {
-                // A whole block of 64 KiB does not fit in 16 bits.
+                // The length of a whole block of 64 KiB does not fit in 16 bits.
                 0 | 0xffff => rest.len(),
                 length => length,
             };

@@ -1,9 +1,9 @@
-//! ext2, ext3 and ext4, read from the device itself, mounted or not: the kernel keeps their
-//! metadata in the device's page cache, so a reader of the device sees what it sees, except for
-//! blocks that are not allocated yet. (FIEMAP would open every file, and does not know symbolic
-//! links, block maps, attributes or unlinked files.)
+//! ext2, ext3 and ext4, read from the device itself, mounted or not. The kernel keeps their
+//! metadata in the device's page cache, so a reader of the device sees the same, except for blocks
+//! that are not allocated yet. (FIEMAP would open every file, and does not cover symbolic links,
+//! block maps, attributes or unlinked files.)
 //!
-//! What does not belong here: devices, mounts, and how answers look.
+//! What does not belong here: devices, mounts, and the output format.
 
 mod inode;
 mod superblock;
@@ -19,7 +19,7 @@ pub use superblock::Superblock;
 
 const ROOT: u64 = 2;
 const RESIZE: u64 = 7;
-/// Bytes of inode tables that are read at once.
+/// Bytes of inode tables read at once.
 const CHUNK: u64 = 1 << 20;
 
 /// An ext file system whose metadata has been read.
@@ -29,7 +29,7 @@ pub struct Ext4 {
     superblock: Superblock,
     groups: Vec<Group>,
     index: Index,
-    /// Parts of it that make no sense, and so were left out.
+    /// Damaged parts of it, which were left out.
     pub damaged: u64,
 }
 
@@ -37,7 +37,7 @@ impl Ext4 {
     /// Reads all inodes and directories.
     ///
     /// # Errors
-    /// When the device cannot be read.
+    /// If the device cannot be read.
     pub fn build(device: File, superblock: Superblock) -> io::Result<Ext4> {
         let groups = superblock.read_groups(&device)?;
         let mut scan = Scan::new(&device, &superblock);
@@ -56,16 +56,16 @@ impl Ext4 {
         &self.index
     }
 
-    /// Bytes of a block.
+    /// Block size, bytes.
     pub fn block_bytes(&self) -> u64 {
         self.superblock.block_bytes
     }
 
-    /// Whether the block bitmap says now that the block of `sector` is free; `None` where the
-    /// sector is no block of the file system.
+    /// Whether the block of `sector` is free now according to the block bitmap; `None` if the
+    /// sector is not a block of the file system.
     ///
     /// # Errors
-    /// When the bitmap cannot be read.
+    /// If the bitmap cannot be read.
     pub fn is_free(&self, sector: u64) -> io::Result<Option<bool>> {
         let block = sector / (self.superblock.block_bytes / 512);
         let sb = &self.superblock;
@@ -86,14 +86,14 @@ impl Ext4 {
     }
 }
 
-/// What is collected while the metadata is read.
+/// Data collected while the metadata is read.
 struct Scan<'a> {
     device: &'a File,
     sb: &'a Superblock,
     builder: Builder,
     /// Blocks of directories: directory, first block, count, and whether names are encrypted.
     directories: Vec<(u64, u64, u64, bool)>,
-    /// Metadata blocks that may still be read: a damaged tree that points to itself ends here.
+    /// Metadata blocks that may still be read: stops at a damaged tree that points to itself.
     budget: u64,
     damaged: u64,
 }
@@ -104,7 +104,7 @@ impl<'a> Scan<'a> {
         Scan { device, sb, builder, directories, budget, damaged: 0 }
     }
 
-    /// Notes that blocks belong to something; blocks that do not exist are damage.
+    /// Adds blocks of an owner; blocks that do not exist count as damage.
     fn blocks(&mut self, first: u64, count: u64, owner: u64, role: Role) {
         let end = first.saturating_add(count);
         let too_many = self.builder.extents() as u64 > self.sb.blocks;
@@ -163,7 +163,7 @@ impl<'a> Scan<'a> {
     fn inode(&mut self, number: u64, inode: &Inode<'_>) {
         let role = match inode.kind() {
             _ if number == self.sb.journal_inode => Role::Journal,
-            // Its blocks are those behind the group descriptors; its map is of an own kind.
+            // Its blocks are those after the group descriptors; its map has a format of its own.
             _ if number == RESIZE => return self.resize(inode),
             Kind::Directory => Role::Directory,
             Kind::Symlink => Role::Symlink,
@@ -181,7 +181,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// The block maps of the inode that holds the reserved blocks.
+    /// Adds the block maps of the inode that holds the reserved blocks.
     fn resize(&mut self, inode: &Inode<'_>) {
         if let Map::Indirect(map) = inode.map() {
             self.blocks(le::<4>(map, 52), 1, RESIZE, Role::Mapping);
@@ -236,7 +236,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// A metadata block; `None` where there is none, or too many were read.
+    /// Reads a metadata block; `None` if there is none, or too many were read.
     fn block(&mut self, block: u64) -> Option<Vec<u8>> {
         let left = self.budget.checked_sub(1).filter(|_| block < self.sb.blocks);
         self.budget = left.unwrap_or(self.budget);
@@ -246,7 +246,7 @@ impl<'a> Scan<'a> {
         bytes
     }
 
-    /// Names come last, in the order of the disk.
+    /// Names come last, in disk order.
     fn directories(&mut self) {
         let mut directories = std::mem::take(&mut self.directories);
         directories.sort_unstable_by_key(|(_, first, ..)| *first);
@@ -262,7 +262,7 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// Whose blocks are listed.
+/// The owner of the blocks that are being listed.
 #[derive(Clone, Copy, Debug)]
 struct Owner {
     number: u64,

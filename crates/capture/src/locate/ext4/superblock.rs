@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io;
 
 const MAGIC: u64 = 0xef53;
-/// Where the superblock begins, bytes.
+/// Offset of the superblock, bytes.
 const AT: u64 = 1024;
 
 mod compatible {
@@ -27,7 +27,7 @@ mod read_only {
     pub const METADATA_CHECKSUM: u64 = 0x400;
 }
 
-/// What the superblock says.
+/// Contents of the superblock.
 #[derive(Clone, Debug)]
 pub struct Superblock {
     pub block_bytes: u64,
@@ -38,7 +38,7 @@ pub struct Superblock {
     pub inodes_per_group: u64,
     pub inode_bytes: u64,
     pub journal_inode: u64,
-    /// A power of two: a bit of the block bitmap stands for so many blocks.
+    /// Blocks per bit of the block bitmap, a power of two.
     pub cluster_blocks: u64,
     descriptor_bytes: u64,
     reserved_descriptor_blocks: u64,
@@ -49,7 +49,7 @@ pub struct Superblock {
     read_only: u64,
 }
 
-/// What is known of one block group.
+/// Contents of a group descriptor.
 #[derive(Clone, Copy, Debug)]
 pub struct Group {
     pub block_bitmap: u64,
@@ -57,14 +57,14 @@ pub struct Group {
     pub inode_table: u64,
     /// Inodes at the end of the table that were never used.
     pub unused_inodes: u64,
-    /// The block bitmap was never written: all but the group's own metadata is free.
+    /// The block bitmap was never written: everything except the group's own metadata is free.
     pub blocks_never_used: bool,
     /// No inode of the group was ever used.
     pub inodes_never_used: bool,
 }
 
 impl Superblock {
-    /// Reads it; `None` where the device has no such file system, or a damaged one.
+    /// Reads it; `None` if the device has no such file system, or a damaged one.
     pub fn read(device: &File) -> io::Result<Option<Superblock>> {
         let bytes = read(device, AT, 1024)?;
         Ok(Superblock::parse(&bytes).filter(Superblock::is_sound))
@@ -82,7 +82,7 @@ impl Superblock {
         }
         let wide = incompatible & incompatible::WIDE != 0;
         let high = if wide { le::<4>(bytes, 336) << 32 } else { 0 };
-        // A cluster is as large as a block unless bigalloc says otherwise.
+        // A cluster is one block without bigalloc.
         let cluster_shift = if read_only & 0x200 != 0 { le::<4>(bytes, 28) } else { shift };
         Some(Superblock {
             block_bytes: 1024 << shift,
@@ -104,7 +104,7 @@ impl Superblock {
         })
     }
 
-    /// Whether the numbers can be calculated with.
+    /// Whether the numbers are safe to calculate with.
     fn is_sound(&self) -> bool {
         let block_bits = self.block_bytes * 8;
         self.blocks > self.first_block
@@ -116,7 +116,7 @@ impl Superblock {
             && self.groups() <= self.inodes.div_ceil(self.inodes_per_group)
     }
 
-    /// How many groups there are.
+    /// The number of groups.
     pub fn groups(&self) -> u64 {
         (self.blocks - self.first_block).div_ceil(self.blocks_per_group)
     }
@@ -144,7 +144,7 @@ impl Superblock {
         !sparse || group <= 1 || [3, 5, 7].iter().any(|base| is_power(group, *base))
     }
 
-    /// Blocks of group descriptors in this group, behind its superblock: first and count.
+    /// Blocks of group descriptors in this group, after its superblock: first and count.
     pub fn descriptors_in(&self, group: u64) -> Option<(u64, u64)> {
         let first = self.first_block_of(group) + u64::from(self.has_superblock(group));
         let per_block = self.descriptors_per_block();
@@ -160,7 +160,7 @@ impl Superblock {
         [0, 1, per_block - 1].contains(&within).then_some((first, 1))
     }
 
-    /// Blocks behind the group descriptors that are kept for more of them.
+    /// Blocks after the group descriptors that are reserved for more of them.
     pub fn reserved_in(&self, group: u64) -> u64 {
         let kept = self.compatible & compatible::RESIZE_INODE != 0 && self.has_superblock(group);
         if kept { self.reserved_descriptor_blocks } else { 0 }
@@ -187,7 +187,7 @@ impl Superblock {
     }
 
     fn group(&self, bytes: &[u8]) -> Group {
-        // Behind the end of a narrow descriptor there are zeroes.
+        // Beyond the end of a short descriptor there are zeroes.
         let sums = read_only::GROUP_CHECKSUM | read_only::METADATA_CHECKSUM;
         let has_sums = self.read_only & sums != 0;
         let flags = if has_sums { le::<2>(bytes, 18) } else { 0 };

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0
 /*
- * Requests: each block tracepoint stamps what is in flight, and the completion sends one record.
+ * Requests: each block tracepoint stamps the request in flight, and the completion sends one
+ * record.
  *
- * What is in flight is kept under the address of its first bio, from queueing to completion: the
- * bio stays the head of its request, so that the record need not move when the request is made.
- * What has no bio (the flush machinery, drivers' commands) is kept under the request's address.
+ * A request in flight is stored under the address of its first bio, from queueing to completion:
+ * the bio stays the head of its request, so that the state need not move when the request is
+ * allocated. Requests without a bio (of the flush machinery, passthrough commands of drivers) are
+ * stored under their own address.
  *
- * The chain of a merged request is walked in request_bios.bpf.h; files and owners are found in file_of_bio.bpf.h.
+ * The bios of a merged request are walked in request_bios.bpf.h; files are found in file_of_bio.bpf.h, owners in
+ * owners.bpf.h.
  */
 #include "request_bios.bpf.h"
 #include "file_of_bio.bpf.h"
@@ -49,8 +52,8 @@ static __always_inline void note_task(struct wire_request *r, struct task_struct
 }
 
 /*
- * A bio that the device mapper made serves one of its own device. Where that is a module whose types
- * the kernel does not describe, nobody can tell.
+ * A bio that the device mapper cloned serves a bio of the mapped device. If dm is a module without
+ * BTF, the parent is not known.
  */
 static __always_inline void note_mapped(struct wire_request *r, struct bio *bio)
 {
@@ -66,7 +69,7 @@ static __always_inline void note_mapped(struct wire_request *r, struct bio *bio)
 		r->parent = found->id;
 }
 
-/* A bio of a loop device's backing file serves the loop device's own request. */
+/* A bio of a loop device's backing file serves a request of the loop device. */
 static __always_inline void note_parent(struct wire_request *r, struct kiocb *iocb)
 {
 	struct request *upper;
@@ -82,7 +85,7 @@ static __always_inline void note_parent(struct wire_request *r, struct kiocb *io
 		r->parent = found->id;
 }
 
-/* Whether the first program noted this bio; it is told once. */
+/* Whether the first program handled this bio; clears the flag. */
 static __always_inline bool is_noted(u64 key)
 {
 	struct wire_request *r = find_request(key);
@@ -126,7 +129,7 @@ TWICE("block_bio_queue", on_queue)
 	note_mapped(r, bio);
 	if (!again && must_hold_cpu())
 		r->flags |= REQUEST_NOTED;
-	/* Stamped last: what finding all this out costs is iowhy's, not the disk's. */
+	/* Stamped last: the time spent here is iowhy's, not the disk's. */
 	r->queue_ns = bpf_ktime_get_ns();
 	if (take_stack(ctx, r, (u64)r->tgid << 32 | r->tid))
 		r->queue_ns = bpf_ktime_get_ns();
@@ -135,12 +138,12 @@ TWICE("block_bio_queue", on_queue)
 
 TWICE("block_split", on_split)
 {
-	/* The new bio is the front half; the old one goes on as the rest, under its own key. */
+	/* The new bio is the front half; the old one continues as the rest, under its own key. */
 	struct bio *half = bio_argument(ctx);
 	struct wire_request *r = find_request(number_of(half->bi_private));
 	struct wire_request *front;
 
-	/* The device mapper hands the rest of a bio to itself under its own address. */
+	/* The device mapper resubmits the rest of a bio to itself under its own address. */
 	if (!r || find_request(number_of(half)))
 		return 0;
 	front = add_request(number_of(half));
@@ -181,9 +184,9 @@ TWICE("block_rq_insert", on_insert)
 }
 
 /*
- * Whether `r` is what is left of a request whose end was not seen, though it seems to be the one that
- * is issued now: a device's flush that is issued again, or a bio whose memory serves a device now
- * that is not watched: nobody took note when that was queued.
+ * Whether `r` is stale, left over from a request whose completion was not seen, and only seems to
+ * be the request that is issued now: a device's flush request that is issued again, or a bio whose
+ * memory is reused for a device that is not watched and whose queueing was therefore not recorded.
  */
 static __always_inline bool is_left_over(struct wire_request *r, struct request *rq, u32 device)
 {
@@ -240,13 +243,18 @@ TWICE("block_rq_complete", on_complete)
 	struct wire_request *r = request_under_way(rq);
 	u64 now = bpf_ktime_get_ns();
 
-	/* What the first forgot has ended; what it kept has ended in part. */
+	/*
+	 * If the first one freed the slot, the request has completed; if it kept it, only in part.
+	 */
 	if (again && (!r || (POINTER(rq, bio) && done < rq->__data_len)))
 		return 0;
 	if (!r) {
 		u32 device = device_of(request_disk(rq));
 
-		/* The second end of a flushed request whose first end was taken for all of it. */
+		/*
+		 * The second completion of a flushed request whose first one was taken for the
+		 * whole request.
+		 */
 		if (!done && POINTER(rq, bio))
 			return 0;
 		if (!is_watched(device)) {
@@ -263,7 +271,7 @@ TWICE("block_rq_complete", on_complete)
 	return 0;
 }
 
-/* Only bios that no request completed come here: those of bio-based devices. */
+/* Only bios without a request complete here: those of bio-based devices. */
 TWICE("block_bio_complete", on_bio_complete)
 {
 	struct bio *bio = (struct bio *)ctx[1];
@@ -273,8 +281,8 @@ TWICE("block_bio_complete", on_bio_complete)
 	if (!r)
 		return 0;
 	/*
-	 * A bio with REQ_NOWAIT for which there is no tag: io_uring submits it again from a thread
-	 * that may wait. It has been no request, and nothing has failed.
+	 * A bio with REQ_NOWAIT for which there is no tag: io_uring resubmits it from a thread that
+	 * may block. It never became a request, and nothing failed.
 	 */
 	if (bio->bi_status == STATUS_AGAIN && !r->get_ns) {
 		count(COUNT_RETRIED);

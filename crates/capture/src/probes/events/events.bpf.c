@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0
 /*
- * Every single block event as blktrace has it, for recordings made with --events. Nothing is
- * paired here; user space adds the categories that follow from an operation's flags.
+ * Every single block event as in blktrace, for recordings made with --events. Events are not paired
+ * here; user space adds the categories that follow from an operation's flags.
  */
 #include "emit.bpf.h"
 #include "watched_devices.bpf.h"
@@ -13,7 +13,7 @@ struct {
 	__type(value, u64);
 } sequences SEC(".maps");
 
-/* Fills in what all events have; false where the device is not watched. */
+/* Fills in the common fields of all events; returns false if the device is not watched. */
 static __always_inline bool begin(struct wire_event *event, u32 device, u32 action)
 {
 	u32 zero = 0;
@@ -25,7 +25,7 @@ static __always_inline bool begin(struct wire_event *event, u32 device, u32 acti
 	sequence = bpf_map_lookup_elem(&sequences, &zero);
 	if (!sequence)
 		return false;
-	/* Counted before it is sent, so that a lost event leaves a gap. */
+	/* Incremented before sending, so that a lost event leaves a gap. */
 	event->sequence = next_number(sequence);
 	event->kind = WIRE_EVENT;
 	event->action = action;

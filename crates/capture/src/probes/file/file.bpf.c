@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0
 /*
- * What programs do with files: system calls when they end (their arguments are still there), requests
- * of io_uring when they complete, and page faults on mapped files. Every system call of the machine
- * comes by here, so what has nothing to do with files leaves at once.
+ * Use of files: system calls when they return (their arguments are still available), io_uring
+ * requests when they complete, and page faults on mapped files. This runs for every system call of
+ * the machine, so calls that are not for files return at once.
  */
 #include "aio_submissions.bpf.h"
 #include "named_files.bpf.h"
 
 #define STARTS 65536
 
-/* When threads began the calls that they are in, by the low bits of their number. */
+/* The start of the calls that threads are in, indexed by the low bits of the tid. */
 struct start {
 	u32 tid;
 	u32 system_call;
@@ -35,13 +35,13 @@ static __always_inline struct start *start_of(u32 tid)
 	return all ? &all->of[tid & (STARTS - 1)] : NULL;
 }
 
-/* 64 bits wide: the verifier does not follow a check of half a register. */
+/* 64 bits wide: the verifier does not track a bounds check of half a register. */
 static __always_inline u32 use_of_call(u64 number)
 {
 	return number < WIRE_CALLS ? settings.call_uses[number] : 0;
 }
 
-/* How long the call took that ends now; 0 where its beginning was not seen. */
+/* The duration of the call that returns; 0 if its beginning was not seen. */
 static __always_inline u64 duration_of(u32 tid, u32 number)
 {
 	struct wire_control *now = control();
@@ -58,7 +58,10 @@ static __always_inline u64 duration_of(u32 tid, u32 number)
 	return bpf_ktime_get_ns() - began;
 }
 
-/* A call that names a file: an open that worked is the file's, all else its directory's. */
+/*
+ * A call that names a file: a successful open is charged to the file, everything else to the
+ * directory.
+ */
 static __noinline void on_path(struct wire_slots *own, struct task_struct *task,
 			       struct naming *naming, struct outcome *outcome)
 {
@@ -79,7 +82,7 @@ static __noinline void on_path(struct wire_slots *own, struct task_struct *task,
 	call = read_call(naming, task, &base);
 	if (!call)
 		return;
-	/* With an empty path the call is about the descriptor. */
+	/* With an empty path the call is for the descriptor. */
 	if (!call->bytes && !opened) {
 		file = file_of(task, naming->directory);
 		charge(slot_of_file(own, file, task, ROOM_SUBMIT), naming->kind, outcome);
@@ -90,8 +93,8 @@ static __noinline void on_path(struct wire_slots *own, struct task_struct *task,
 		identify(READ(file, f_inode), &call->inode);
 	sent = is_sent(naming->kind, outcome->result) && send_call(call, base, naming, outcome);
 	/*
-	 * What is told by itself is not in the sums, but for opens. On which device it is, only the
-	 * path tells: user space leaves out what nobody asked for.
+	 * Calls sent one by one are not in the sums, except for opens. Only the path shows which
+	 * device it is: user space drops what is not watched.
 	 */
 	if (!opened && !naming->second && (!sent || naming->kind == USE_OPEN))
 		charge(slot_of_path(own, call, base, task), naming->kind, outcome);

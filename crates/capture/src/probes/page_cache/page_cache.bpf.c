@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0
 /*
- * Counts what comes into the page cache and what leaves it. The kernel has no counters of either: of
- * what leaves it tells what reclaim takes, not what is truncated or deleted. It runs for each folio,
- * so it is loaded only on request.
+ * Counts additions to the page cache and removals from it. The kernel counts neither: of removals
+ * it counts what reclaim takes, not truncation and deletion. This runs for each folio, so it is
+ * loaded only on request.
  */
 #include "compat.bpf.h"
 

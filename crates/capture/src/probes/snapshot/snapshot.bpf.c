@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0
 /*
- * What is there already when the watch begins, and still when it ends. Nothing here is attached:
- * user space runs these programs when it wants to know.
+ * State that exists when the watch begins, and when it ends. Nothing here is attached: user space
+ * runs these programs when it needs them.
  */
 #include "request_bios.bpf.h"
 
-#define MAX_DISKS   1024 /* block devices that are looked through for one */
+#define MAX_DISKS   1024 /* block devices that are searched for one */
 #define FMODE_WRITE 2
 #define S_IFMT	    0170000
 #define S_IFREG	    0100000
@@ -15,7 +15,7 @@ static __always_inline bool is_in_flight(struct request *rq)
 	return READ(rq, state) == bpf_core_enum_value(enum mq_rq_state, MQ_RQ_IN_FLIGHT);
 }
 
-/* Adds a request that was queued before anybody watched. */
+/* Adds a request that was queued before the watch. */
 static __always_inline void add_earlier(struct request *rq, u32 device)
 {
 	u64 now = bpf_ktime_get_ns(), key = key_of(rq);
@@ -27,7 +27,7 @@ static __always_inline void add_earlier(struct request *rq, u32 device)
 	if (!r)
 		return;
 	r->issue_ns = READ(rq, io_start_time_ns);
-	/* It may have ended between the look and this. */
+	/* It may have completed between the check and this point. */
 	if (!is_in_flight(rq) || key_of(rq) != key)
 		remove_request(key);
 }
@@ -40,14 +40,14 @@ static __always_inline void mark_known(struct request *rq)
 		r->flags |= REQUEST_AT_DEVICE;
 }
 
-/* Looks at one tag of the queue at `queue`. */
+/* Checks one tag of the queue at `queue`. */
 __noinline int look_at_tag(u64 place, u64 queue, u32 device, u32 at_end)
 {
 	struct request *rq = NULL;
 
 	if (bpf_probe_read_kernel(&rq, sizeof(rq), (void *)place) || !rq)
 		return 0;
-	/* What a free tag points to is the last request that had it. */
+	/* A free tag still points to the last request that used it. */
 	if (number_of(READ(rq, q)) != queue || !is_in_flight(rq))
 		return 0;
 	if (at_end)
@@ -57,7 +57,7 @@ __noinline int look_at_tag(u64 place, u64 queue, u32 device, u32 at_end)
 	return 0;
 }
 
-/* The block device of the file system that the descriptor's file is on. */
+/* The block device of the file system of the descriptor's file. */
 static __always_inline struct block_device *device_under(u64 descriptor)
 {
 	struct fdtable *table = READ(READ(current_task(), files), fdt);
@@ -69,7 +69,7 @@ static __always_inline struct block_device *device_under(u64 descriptor)
 	return READ(READ(READ(file, f_inode), i_sb), s_bdev);
 }
 
-/* The queue of the block device at `address`, where it is the one that is looked for. */
+/* Returns the queue of the block device at `address` if its number is `device`, else 0. */
 __noinline u64 queue_if(u64 address, u32 device)
 {
 	struct gendisk *disk = READ((struct block_device *)address, bd_disk);
@@ -77,7 +77,10 @@ __noinline u64 queue_if(u64 address, u32 device)
 	return disk && device_of(disk) == device ? number_of(READ(disk, queue)) : 0;
 }
 
-/* The queue of a device: all devices' inodes are in one list, which any of them leads to. */
+/*
+ * Finds the queue of a device: the inodes of all block devices are in one list, which any of them
+ * leads to.
+ */
 __noinline u64 find_queue(u64 anchor, u32 device)
 {
 	u64 to_inode = bpf_core_field_offset(struct bdev_inode, vfs_inode) -
@@ -98,7 +101,10 @@ __noinline u64 find_queue(u64 anchor, u32 device)
 	return 0;
 }
 
-/* Looks at some tags of a queue; returns how many the queue has, 0 where there is no such queue. */
+/*
+ * Checks some tags of a queue; returns the number of tags of the queue, 0 if there is no such
+ * queue.
+ */
 SEC("raw_tp")
 int look_in_flight(u64 *ctx)
 {
@@ -137,7 +143,7 @@ static __always_inline void list_one(struct seq_file *seq, u64 key, struct wire_
 	bpf_seq_write(seq, &record, sizeof(record));
 }
 
-/* What is in flight now, of the table of it. */
+/* Lists the in-flight table. */
 SEC("iter/bpf_map_elem")
 int list_under_way(struct bpf_iter__bpf_map_elem *ctx)
 {
@@ -151,7 +157,7 @@ int list_under_way(struct bpf_iter__bpf_map_elem *ctx)
 	return 0;
 }
 
-/* Who holds which file of a watched device open for writing. */
+/* Lists processes with files of a watched device open for writing. */
 SEC("iter/task_file")
 int list_writers(struct bpf_iter__task_file *ctx)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0
 /*
- * Where the functions are that end bios, and whether tracepoints have a guard of their own. User space
- * runs this once, before it loads the programs that compare with them: the kernel looks a name up in a
- * microsecond, and takes 50 ms to list them all.
+ * Addresses of bio completion functions, and whether tracepoints have an SRCU of their own. User
+ * space runs this once, before it loads the programs that compare with them: the kernel looks up a
+ * name in a microsecond, and needs 50 ms to list all symbols.
  */
 #include "kernel.bpf.h"
 #include "wire.h"
@@ -13,7 +13,7 @@ int find_symbols(struct wire_symbols *found)
 {
 	u64 address;
 
-/* To the stack: the verifier lets no helper write to what a program was given. */
+/* Via the stack: the verifier does not allow a helper to write to a program's argument. */
 #define LOOK_UP(name) \
 	address = 0;  \
 	bpf_kallsyms_lookup_name(name, sizeof(name), 0, (void *)&address);

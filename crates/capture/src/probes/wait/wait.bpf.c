@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0
 /*
- * Threads off CPU because of storage, from leaving the CPU to running again. What storage is, the
- * kernel does not say: taken are sleeps that it counts as I/O, uninterruptible ones, and those in
- * system calls that wait for the caller's own I/O. User space drops what was none.
+ * Threads off CPU because of storage, from leaving the CPU to running again. The kernel does not
+ * say which sleeps are for storage: recorded are sleeps in iowait, uninterruptible ones, and those
+ * in system calls that wait for the caller's own I/O. User space drops the others.
  */
 #include "call_files.bpf.h"
 
@@ -23,7 +23,7 @@ static __always_inline struct wire_wait *find_sleeper(struct wire_place *place, 
 	return place && place->sleepers ? bpf_map_lookup_elem(&sleepers, &tid) : NULL;
 }
 
-/* The wait's flags; 0 where it is none. */
+/* The wait's flags; 0 if it is not recorded. */
 static __always_inline u32 kind_of_sleep(struct task_struct *task, u32 state, int system_call)
 {
 	u32 flags = 0;
@@ -39,7 +39,7 @@ static __always_inline u32 kind_of_sleep(struct task_struct *task, u32 state, in
 	return flags;
 }
 
-/* The end of its last sleep was not seen; until it was woken it slept in any case. */
+/* The end of its last sleep was not seen; it slept at least until it was woken. */
 static __noinline void end_unseen(struct wire_place *place, u32 tid)
 {
 	struct wire_wait *wait = find_sleeper(place, tid);
@@ -87,7 +87,7 @@ static __always_inline void begin_sleep(void *ctx, struct task_struct *task)
 	wait.cpu_wait_ns = cpu_wait_of(task);
 	if (regs && is_among(settings.file_calls, wait.system_call))
 		note_file(&wait, task, regs);
-	/* Where it waits for its own I/O in a call made for that, the stack says nothing more. */
+	/* In a call that only waits for the caller's own I/O, the stack adds nothing. */
 	if (!(wait.flags & WAIT_FOR_OWN))
 		wait.stack = take_wait_stack(ctx, wait.start_ns);
 	if (regs)
@@ -139,7 +139,7 @@ static __always_inline void note_waker(void *ctx, struct wire_wait *wait)
 
 	wait->wake_ns = now;
 	ended = bpf_map_lookup_elem(&last_ended, &zero);
-	/* Whether it was for that one is judged in user space, by what is known of both. */
+	/* User space decides whether it waited for that request, from the data of both. */
 	wait->request = 0;
 	if (ended && ended->time_ns >= wait->start_ns) {
 		wait->request = ended->request;
@@ -168,7 +168,7 @@ UNDISTURBED(on_waking)
 	return 0;
 }
 
-/* Whether the task sleeps and is off its CPU; what runs has its old state for a while. */
+/* Whether the task sleeps and is off its CPU; a running task keeps its old state for a while. */
 static __always_inline bool is_asleep(struct task_struct *task)
 {
 	return task_state(task) && !is_on_cpu(task);
@@ -185,7 +185,7 @@ static __always_inline void fill_earlier(struct wire_wait *wait, struct task_str
 	wait->stack = wait->user_stack = -1;
 }
 
-/* Threads that sleep already; they are followed from here on. */
+/* Lists threads that are already asleep; they are tracked from here on. */
 SEC("iter/task")
 int list_sleepers(struct bpf_iter__task *ctx)
 {
@@ -215,20 +215,20 @@ int list_sleepers(struct bpf_iter__task *ctx)
 		add_earlier_thread_sleep(place, tid, system_call, regs);
 	if (!flags)
 		return 0;
-	/* First: it puts its record together in the same room. */
+	/* First, because see_task() uses the same scratch buffer. */
 	see_task(number_of(task), ROOM_LIST);
 	sleeper = &room->sleeper;
 	__builtin_memset(sleeper, 0, sizeof(*sleeper));
 	sleeper->wait.flags = flags;
 	sleeper->wait.system_call = system_call;
 	fill_earlier(&sleeper->wait, task);
-	/* First the place: who looks for the entry asks it. */
+	/* First the slot's counter: it is checked before the entry is looked up. */
 	__sync_fetch_and_add(&place->sleepers, 1);
 	if (bpf_map_update_elem(&sleepers, &tid, &sleeper->wait, BPF_NOEXIST)) {
 		__sync_fetch_and_add(&place->sleepers, -1);
 		return 0;
 	}
-	/* It may have run between the look and this. */
+	/* It may have run between the check and this point. */
 	if (!is_asleep(task)) {
 		if (bpf_map_delete_elem(&sleepers, &tid) == 0)
 			__sync_fetch_and_add(&place->sleepers, -1);
@@ -240,7 +240,7 @@ int list_sleepers(struct bpf_iter__task *ctx)
 	return 0;
 }
 
-/* Threads that sleep for others when the watch ends, and with what their call was made. */
+/* Lists threads that sleep for other threads when the watch ends, with their call's arguments. */
 SEC("iter/task")
 int list_thread_sleepers(struct bpf_iter__task *ctx)
 {
@@ -257,7 +257,7 @@ int list_thread_sleepers(struct bpf_iter__task *ctx)
 	if (!place || !place->asleep || place->tid != tid)
 		return 0;
 	regs = user_registers(task);
-	/* It may have woken since, and sleep for something else. */
+	/* It may have been woken since, and sleep for something else now. */
 	if (system_call_of(regs) != place->system_call || first_argument_of(regs) != place->address)
 		return 0;
 	fill_earlier(&thread_sleeper.wait, task);

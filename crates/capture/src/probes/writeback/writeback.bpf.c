@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0
 /*
- * Who makes pages dirty: runs in the dirtier's context, once for each page that becomes dirty, and
- * keeps the largest dirtiers of each inode, and where in the file, for the request that will write it.
+ * Dirtiers of pages: runs in the dirtier's context, once per page that becomes dirty, and keeps the
+ * largest dirtiers of each inode, with the file range, for the request that will write it.
  */
 #include "owners.bpf.h"
 #include "watched_devices.bpf.h"
@@ -9,7 +9,7 @@
 
 #define TRIES 4
 
-/* Whether the place was what it was taken for and is `now` now. */
+/* Replaces the value of a slot; returns whether it still had the expected value. */
 static __always_inline bool replace(u64 *place, u64 then, u64 now)
 {
 #ifdef IOWHY_NO_ATOMICS
@@ -20,7 +20,7 @@ static __always_inline bool replace(u64 *place, u64 then, u64 now)
 #endif
 }
 
-/* A process's name in short, never 0: what stands after its end is of an earlier name. */
+/* A hash of a process's name, never 0: bytes after its NUL are from an earlier name. */
 static __always_inline u32 name_of(struct task_struct *task)
 {
 	char name[WIRE_COMM_LEN] = {};
@@ -36,7 +36,7 @@ static __always_inline u32 name_of(struct task_struct *task)
 	return hash | 1;
 }
 
-/* Adds `bytes` to the account of all that have none of their own. */
+/* Adds `bytes` to the shared account of tasks without an account of their own. */
 static __always_inline void charge_others(struct dirtiers *dirtiers, struct task_struct *task,
 					  u64 bytes)
 {
@@ -53,7 +53,7 @@ static __always_inline void charge_others(struct dirtiers *dirtiers, struct task
 		count(COUNT_DIRTIERS_AGGREGATED);
 }
 
-/* Adds `bytes` to the task's account, or to that of all others. */
+/* Adds `bytes` to the task's account, or to the shared one. */
 static __always_inline void charge(struct dirtiers *dirtiers, struct task_struct *task, u64 bytes)
 {
 	u32 tgid = READ(task, tgid);
@@ -74,7 +74,9 @@ static __always_inline void charge(struct dirtiers *dirtiers, struct task_struct
 	charge_others(dirtiers, task, bytes);
 }
 
-/* The marks of a tree's root stand for all of it: the first is "dirty", the second "writeback". */
+/*
+ * The marks of an xarray's root cover the whole tree: the first is "dirty", the second "writeback".
+ */
 static __always_inline u64 marks_of(struct xa_node *node)
 {
 	struct xa_node___rows *rows = (void *)node;
@@ -84,7 +86,9 @@ static __always_inline u64 marks_of(struct xa_node *node)
 	return READ(node, marks[0]) | READ(node, marks[1]);
 }
 
-/* Whether pages of the mapping are dirty or being written, but for the one that becomes dirty now. */
+/*
+ * Whether pages of the mapping are dirty or under writeback, except for the one being dirtied now.
+ */
 static __always_inline bool has_unwritten(struct address_space *mapping, struct page *folio)
 {
 	u64 head = number_of(READ(mapping, i_pages.xa_head));
@@ -92,12 +96,12 @@ static __always_inline bool has_unwritten(struct address_space *mapping, struct 
 
 	if ((head & 3) == 2)
 		return marks_of((struct xa_node *)(head - 2));
-	/* There is only this one. */
+	/* The mapping has only this page. */
 	bpf_probe_read_kernel(&flags, sizeof(flags), folio);
 	return flags & (1ULL << bpf_core_enum_value(enum pageflags, PG_writeback));
 }
 
-/* Notes where in the file so many bytes became dirty. */
+/* Extends the dirtied file range. */
 static __always_inline void note_place(struct dirtiers *dirtiers, u64 offset, u64 bytes)
 {
 	if (!dirtiers->dirtied || offset < dirtiers->first)
@@ -107,7 +111,10 @@ static __always_inline void note_place(struct dirtiers *dirtiers, u64 offset, u6
 	__sync_fetch_and_add(&dirtiers->dirtied, bytes);
 }
 
-/* The account of the inode: a new one where there is none, or where all of the last was written. */
+/*
+ * The account of the inode: a new one if there is none, or if everything of the last one was
+ * written.
+ */
 static __always_inline struct dirtiers *account_of(struct inode_key *key, bool unwritten)
 {
 	struct dirtiers *dirtiers = bpf_map_lookup_elem(&dirty_inodes, key);
@@ -132,7 +139,7 @@ static __always_inline int note_dirty(struct page *folio, struct address_space *
 	if (!mapping)
 		return 0;
 	inode = READ(mapping, host);
-	/* A device's own pages are metadata, which nobody owns. */
+	/* Pages of a block device are metadata, which has no owner. */
 	if (!inode || READ(READ(inode, i_sb), s_magic) == BDEVFS_MAGIC)
 		return 0;
 	if (!is_on_watched_device(inode))

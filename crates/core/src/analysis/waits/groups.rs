@@ -249,12 +249,12 @@ mod tests {
         let without = Environment { tables: vec!["requests".to_owned()], ..whole.clone() };
         assert!(unknown(&without).unwrap().contains("no table of waits"));
         let mut lost = whole.clone();
-        lost.losses.add("ring", 3, "requests dropped because the ring buffer was full", true);
+        lost.losses.add("ring", 3, "requests dropped: ring buffer full", true);
         assert_eq!(unknown(&lost), None);
-        lost.losses.add("ring/waits", 2, "waits dropped because the ring buffer was full", false);
+        lost.losses.add("ring/waits", 2, "waits dropped: ring buffer full", false);
         assert_eq!(
             unknown(&lost).unwrap(),
-            "lost: 2 waits dropped because the ring buffer was full"
+            "lost: 2 waits dropped: ring buffer full"
         );
         let imported = Environment { source: Environment::IMPORTED.to_owned(), ..whole };
         assert!(unknown(&imported).unwrap().contains("captures"));
