@@ -105,8 +105,8 @@ static __always_inline void begin_thread_sleep(void *ctx, u32 tid, int system_ca
 }
 
 /* Adds a sleep that began before the watch. */
-static __always_inline void add_earlier_thread_sleep(struct wire_place *place, u32 tid, int system_call,
-					    struct pt_regs *regs)
+static __always_inline void add_earlier_thread_sleep(struct wire_place *place, u32 tid,
+						     int system_call, struct pt_regs *regs)
 {
 	if (place->tid == tid && place->asleep)
 		return;
@@ -122,7 +122,7 @@ static __always_inline void add_earlier_thread_sleep(struct wire_place *place, u
 
 /* Sends the sleep of `task`, ended by `waker`, which waited for storage meanwhile. */
 static __always_inline void send_thread_sleep(struct wire_place *place, struct task_struct *task,
-				     struct task_struct *waker, u64 since, u64 now)
+					      struct task_struct *waker, u64 since, u64 now)
 {
 	struct wire_wait wait = { .kind = WIRE_WAIT,
 				  .flags = place->flags | WAIT_FOR_THREAD,

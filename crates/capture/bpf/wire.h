@@ -46,30 +46,30 @@ enum wire_kind {
 
 /* Counters of the BPF programs; user space reads the sums at the end. */
 enum wire_counter {
-	COUNT_RING_FULL_REQUEST, /* completed requests dropped: ring buffer full */
-	COUNT_RING_FULL_DETAIL,	 /* names, tasks, owners or stacks dropped: ring buffer full */
-	COUNT_RING_FULL_EVENT,	 /* single events dropped: ring buffer full */
-	COUNT_MAP_FULL,		 /* bios or requests dropped: in-flight table full */
-	COUNT_END_MISSED,	 /* requests whose address was reused before an end was seen */
-	COUNT_STACK_FAILED,	 /* stacks that the kernel could not capture */
-	COUNT_PARTS_AGGREGATED,	 /* requests of more files or extents than are distinguished */
-	COUNT_CHAIN_CUT,	 /* requests of more bios than are read */
-	COUNT_PATH_CUT,		 /* paths that are too deep or too long */
-	COUNT_RING_FULL_WAIT,	 /* waits dropped: ring buffer full */
-	COUNT_SLEEPERS_FULL,	 /* waits beyond those that are tracked at once */
-	COUNT_WAIT_ENDS,	 /* waits whose end was not seen */
-	COUNT_WAIT_STACKS,	 /* waits whose stack could not be stored */
-	COUNT_CHAINS_SKIPPED,	 /* waits for other threads beyond those sent per second */
-	COUNT_DIRTIERS_AGGREGATED,	 /* dirtied pages charged to an inode's "others" of several names */
-	COUNT_USES_FULL,	 /* calls on files beyond those distinguished per second */
-	COUNT_USES_COMPAT,	 /* calls of 32-bit programs, which have other numbers */
-	COUNT_RING_FULL_CALL,	 /* single calls dropped: ring buffer full */
-	COUNT_SUBMITTED_CUT,	 /* io_submit calls with more iocbs than are read */
-	COUNT_CALLS_LEFT_OUT,	 /* single calls beyond those sent per second */
-	COUNT_PATH_UNREAD,	 /* calls whose path could not be read */
-	COUNT_ENDED_IN_PARTS,	 /* requests of which a part completed before the rest */
-	COUNT_RETRIED,		 /* not a loss: REQ_NOWAIT bios that are resubmitted */
-	COUNT_DIRTY_INODES,	 /* not a loss: inodes whose dirtiers were kept */
+	COUNT_RING_FULL_REQUEST,   /* completed requests dropped: ring buffer full */
+	COUNT_RING_FULL_DETAIL,	   /* names, tasks, owners or stacks dropped: ring buffer full */
+	COUNT_RING_FULL_EVENT,	   /* single events dropped: ring buffer full */
+	COUNT_MAP_FULL,		   /* bios or requests dropped: in-flight table full */
+	COUNT_END_MISSED,	   /* requests whose address was reused before an end was seen */
+	COUNT_STACK_FAILED,	   /* stacks that the kernel could not capture */
+	COUNT_PARTS_AGGREGATED,	   /* requests of more files or extents than are distinguished */
+	COUNT_CHAIN_CUT,	   /* requests of more bios than are read */
+	COUNT_PATH_CUT,		   /* paths that are too deep or too long */
+	COUNT_RING_FULL_WAIT,	   /* waits dropped: ring buffer full */
+	COUNT_SLEEPERS_FULL,	   /* waits beyond those that are tracked at once */
+	COUNT_WAIT_ENDS,	   /* waits whose end was not seen */
+	COUNT_WAIT_STACKS,	   /* waits whose stack could not be stored */
+	COUNT_CHAINS_SKIPPED,	   /* waits for other threads beyond those sent per second */
+	COUNT_DIRTIERS_AGGREGATED, /* dirtied pages charged to an inode's "others" of several names */
+	COUNT_USES_FULL,	   /* calls on files beyond those distinguished per second */
+	COUNT_USES_COMPAT,	   /* calls of 32-bit programs, which have other numbers */
+	COUNT_RING_FULL_CALL,	   /* single calls dropped: ring buffer full */
+	COUNT_SUBMITTED_CUT,	   /* io_submit calls with more iocbs than are read */
+	COUNT_CALLS_LEFT_OUT,	   /* single calls beyond those sent per second */
+	COUNT_PATH_UNREAD,	   /* calls whose path could not be read */
+	COUNT_ENDED_IN_PARTS,	   /* requests of which a part completed before the rest */
+	COUNT_RETRIED,		   /* not a loss: REQ_NOWAIT bios that are resubmitted */
+	COUNT_DIRTY_INODES,	   /* not a loss: inodes whose dirtiers were kept */
 	COUNT_COUNTERS,
 };
 
@@ -174,7 +174,7 @@ struct wire_settings {
 	unsigned long long sleep_calls[WIRE_CALLS / 64];
 	unsigned long long thread_calls[WIRE_CALLS / 64];
 	unsigned long long name_calls[WIRE_CALLS / 64];
-	unsigned long long thread_sleep_ns;		/* shorter sleeps for other threads are left out */
+	unsigned long long thread_sleep_ns;	/* shorter sleeps for other threads are left out */
 	unsigned int devices[WIRE_MAX_DEVICES]; /* the only ones to watch */
 	unsigned int device_count;		/* 0: all */
 	unsigned int page_shift;

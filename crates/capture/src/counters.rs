@@ -12,24 +12,14 @@ pub const END_NOT_SEEN: (&str, &str) = ("ends", "requests whose end was not seen
 /// Counters of the BPF programs: counter, id of the loss, description, whether requests are
 /// missing.
 pub(crate) const COUNTERS: &[(wire::wire_counter, &str, &str, bool)] = &[
-    (
-        wire::COUNT_RING_FULL_REQUEST,
-        "ring",
-        "requests dropped: ring buffer full",
-        true,
-    ),
+    (wire::COUNT_RING_FULL_REQUEST, "ring", "requests dropped: ring buffer full", true),
     (
         wire::COUNT_RING_FULL_DETAIL,
         "ring_details",
         "names, owners or stacks dropped: ring buffer full",
         false,
     ),
-    (
-        wire::COUNT_RING_FULL_WAIT,
-        "ring_waits",
-        "waits dropped: ring buffer full",
-        false,
-    ),
+    (wire::COUNT_RING_FULL_WAIT, "ring_waits", "waits dropped: ring buffer full", false),
     (wire::COUNT_SLEEPERS_FULL, "sleepers", "waits beyond those that iowhy follows at once", false),
     (
         wire::COUNT_WAIT_ENDS,
@@ -44,12 +34,7 @@ pub(crate) const COUNTERS: &[(wire::wire_counter, &str, &str, bool)] = &[
         "waits for other threads beyond those that iowhy records per second",
         false,
     ),
-    (
-        wire::COUNT_RING_FULL_EVENT,
-        "ring_events",
-        "single events dropped: ring buffer full",
-        false,
-    ),
+    (wire::COUNT_RING_FULL_EVENT, "ring_events", "single events dropped: ring buffer full", false),
     (wire::COUNT_MAP_FULL, "pending", "requests beyond those that iowhy follows at once", true),
     (wire::COUNT_END_MISSED, END_NOT_SEEN.0, END_NOT_SEEN.1, true),
     (wire::COUNT_STACK_FAILED, "stack_samples", "stacks that the kernel could not capture", false),

@@ -150,10 +150,7 @@ mod tests {
             ("records' worth of bytes", "record's worth of bytes"),
             ("events are of devices beyond", "event is of devices beyond"),
             ("processes that are gone", "process that is gone"),
-            (
-                "single events dropped: ring buffer full",
-                "single event dropped: ring buffer full",
-            ),
+            ("single events dropped: ring buffer full", "single event dropped: ring buffer full"),
             ("names, owners or stacks that found", "name, owner or stack that found"),
             ("removals and renames of files", "removal or rename of files"),
             (

@@ -68,13 +68,13 @@ fn is_there(figure: f64, unit: &str, answer: &str) -> bool {
 /// Figures that no view has, by how they begin: sums over what the rule alone looks at, the whole of a
 /// wait where WAITS has its parts, and delays that only the rule tells from shorter ones.
 const DERIVED: &[(&str, &str)] = &[
-    ("cpu-starvation", "awake and without a CPU for "),
-    ("cpu-starvation", "of the time that it waits"),
+    ("cpu-starvation", "run queue delays of 3 ms"),
+    ("cpu-starvation", "share of waits and "),
     ("cgroup-throttle", "longest wait"),
-    ("cgroup-throttle", "requests' time queued by the limit's worker"),
-    ("lock-behind-io", "of each thread's time"),
-    ("readahead-waste", "read for each byte of a touched page"),
-    ("readahead-waste", "pages read that had been read before"),
+    ("cgroup-throttle", "share of request time queued by the throttle worker"),
+    ("lock-behind-io", "share of each thread's time"),
+    ("readahead-waste", "bytes read per byte of a faulted page"),
+    ("readahead-waste", "share of pages read again"),
 ];
 
 #[test]

@@ -252,10 +252,7 @@ mod tests {
         lost.losses.add("ring", 3, "requests dropped: ring buffer full", true);
         assert_eq!(unknown(&lost), None);
         lost.losses.add("ring/waits", 2, "waits dropped: ring buffer full", false);
-        assert_eq!(
-            unknown(&lost).unwrap(),
-            "lost: 2 waits dropped: ring buffer full"
-        );
+        assert_eq!(unknown(&lost).unwrap(), "lost: 2 waits dropped: ring buffer full");
         let imported = Environment { source: Environment::IMPORTED.to_owned(), ..whole };
         assert!(unknown(&imported).unwrap().contains("captures"));
     }

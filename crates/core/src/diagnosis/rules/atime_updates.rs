@@ -1,27 +1,27 @@
-//! Reading makes writes: times of access.
+//! Reads that cause writes: access times.
 
 use super::*;
-use crate::command::shell_word;
 use crate::analysis::Direction;
 use crate::analysis::summary::DeviceSummary;
+use crate::command::shell_word;
 use crate::model::Origin;
 
-/// The share of the writes' time that is for the file system's own blocks and its journal, where
-/// nobody writes data. Chosen.
+/// The share of the writes' time that goes to the file system's metadata and journal, if no process
+/// writes data. Chosen.
 const OWN: f64 = 0.9;
-/// The share of the device's time that these writes take.
+/// The share of the device's time that these writes take up.
 const SHARE: f64 = 0.1;
-/// Reads for each file that is made, renamed or removed, below which those changes are the reason. Chosen.
+/// Reads per file created, renamed or removed, below which those changes cause the writes. Chosen.
 const READS: u64 = 5;
 const TOUCH: &[&str] = &["touch_atime", "atime_needs_update"];
 
 rule!(
     "atime-updates",
-    "times of access that are written",
-    "With strictatime each read changes the file's inode, which must go through the journal and to its \
-     place. A load that only reads then writes, one inode for each file. relatime, the default, writes \
-     once a day, or once after each change of the file.",
-    "Writes of data by the same programs.",
+    "access time updates",
+    "With strictatime each read of a file dirties its inode, which is then written to the journal \
+     and to the inode table. A read-only load writes one inode per file. relatime, the default, \
+     updates the access time at most once a day, or once after each change of the file.",
+    "The same programs write data.",
     needs: [Settings, Origins],
     symptoms: ["journal-commit"],
 );
@@ -43,7 +43,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let Some(device) = facts.busiest(fits) else { return Ok(Verdict::Clear) };
     let time_ns = Writes::of(device).own_ns;
     let name = &device.device;
-    // Who reads may do so from memory: the device does not see it.
+    // Reads may be served from the page cache, and then never reach the device.
     let activity = facts.summary().activity.as_ref();
     let total = activity.map(|it| it.total).unwrap_or_default();
     if activity.is_some() && total.reads < READS * (total.creates + total.unlinks + total.renames) {
@@ -57,31 +57,33 @@ fn judge(facts: &Facts<'_>) -> Judged {
         subject.container = row.container.clone();
     }
     let reads = total.reads;
-    // The writes themselves come from the journal's thread; who touches an inode waits for room in it.
+    // The writes come from the journal's thread; a process that touches an inode waits for space in
+    // it.
     let touching = facts.waits_in(TOUCH).0 + facts.kernel_waits_in(TOUCH).0;
     let seen = touching > 0 || facts.path_share(TOUCH) > 0.0;
     let sentence = format!(
-        "{name} is mounted with strictatime: reading files makes writes of inodes, {} of its time",
+        "{name} is mounted with strictatime: reads cause inode writes, which take {} of its time",
         words::percent(time_ns as f64 / facts::device_time_ns(device).max(1) as f64),
     );
     let point = strict(device).map_or("MOUNTPOINT", |mount| mount.path.as_str());
     Ok(Finding::of_device(facts, time_ns, facts::device_time_ns(device), sentence)
         .about(subject)
         .sure(if seen { Confidence::Certain } else { Confidence::Likely })
-        .shown("writes of inodes and journal", time_ns as f64, "ns", format!("iowhy -d {name}"))
-        .shown("reads of programs", reads as f64 / facts.seconds(), "1/s", "iowhy files")
-        .fix(format!("relatime instead of strictatime in /etc/fstab (or noatime, where nobody asks for these times), and now `mount -o remount,nostrictatime,relatime {}`", shell_word(point)))
-        .check("with noatime the writes end; if not, somebody changes files")
+        .shown("time of inode and journal writes", time_ns as f64, "ns", format!("iowhy -d {name}"))
+        .shown("reads by programs", reads as f64 / facts.seconds(), "1/s", "iowhy files")
+        .fix(format!("set relatime instead of strictatime in /etc/fstab (or noatime, if nothing uses access times), and apply it now: `mount -o remount,nostrictatime,relatime {}`", shell_word(point)))
+        .check("with noatime the writes stop; if they do not, something changes files")
         .into())
 }
 
 /// The time of a device's writes, nanoseconds.
 #[derive(Default)]
 struct Writes {
-    /// Of the file system's own blocks and its journal, with the flushes for them.
+    /// Of metadata and the journal, with their flushes.
     own_ns: u64,
     data_ns: u64,
-    /// Mostly queued before the watch: a commit takes long, and one of a few would decide.
+    /// Of unknown origin, mostly queued before the watch: a commit takes long, and with few commits
+    /// one of them would decide.
     unknown_ns: u64,
 }
 

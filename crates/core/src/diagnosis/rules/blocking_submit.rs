@@ -1,4 +1,4 @@
-//! Submitting asynchronous I/O blocks, so that it is not asynchronous.
+//! Submitting asynchronous I/O blocks, so it is not asynchronous.
 
 use super::super::bottleneck::bound::SLOW_NS;
 use super::facts::calls::ASYNC;
@@ -20,10 +20,10 @@ const SUBMITTING: &[&str] = &[
     "__io_issue_sqe",
     "io_queue_sqe*",
 ];
-/// Where io_uring's own workers do what may block: for that they are there.
+/// io_uring's own workers, which exist to run what may block.
 const WORKERS: &[&str] =
     &["io_wq_worker", "io_worker_handle_work", "io_wq_submit_work", "io_sq_thread"];
-/// Waits of the block layer and of limits have causes of their own.
+/// Waits in the block layer and for limits have causes of their own.
 const ELSEWHERE: &[WaitClass] = &[
     WaitClass::Queue,
     WaitClass::Wbt,
@@ -31,13 +31,13 @@ const ELSEWHERE: &[WaitClass] = &[
     WaitClass::CgroupThrottle,
     WaitClass::DirtyThrottle,
 ];
-/// What blocks where it is a free request.
-const FULL: &str = "a free request: as many as the queue takes are in flight";
-/// What else blocks, and the functions that say so.
+/// What the submitter waits for if it needs a free request.
+const FULL: &str = "a free request: the queue is full";
+/// What else the submitter waits for, and the functions that show it.
 const WHY: &[(&str, &[&str])] = &[
     ("pages of the page cache", &["filemap_*", "folio_wait_*", "page_cache_*"]),
     (
-        "room in the journal or log",
+        "space in the journal or log",
         &[
             "xfs_log_*",
             "xlog_*",
@@ -48,7 +48,7 @@ const WHY: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "allocating blocks",
+        "block allocation",
         &[
             "ext4_map_blocks*",
             "ext4_mb_*",
@@ -60,19 +60,19 @@ const WHY: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "the inode's lock",
+        "the inode lock",
         &["inode_lock*", "xfs_ilock*", "rwsem_down_*", "ext4_dio_write_iter", "inode_dio_wait"],
     ),
 ];
 
 rule!(
     "blocking-submit",
-    "submitting asynchronous I/O that blocks",
-    "io_submit and io_uring promise to return at once. A write that makes a file longer or fills a \
-     hole must allocate blocks and change the inode first, which waits for the journal, for free \
-     space or for the inode's lock; I/O without O_DIRECT waits for pages. A program with one \
-     thread for everything (ScyllaDB, nginx, event loops) stalls meanwhile.",
-    "Waits for completions (io_getevents), which are what such programs sleep for.",
+    "blocking submission of asynchronous I/O",
+    "io_submit and io_uring are meant to return at once. A write that extends a file or fills a \
+     hole first allocates blocks and changes the inode, which can wait for the journal, for free \
+     space or for the inode lock; I/O without O_DIRECT waits for pages. A program that does \
+     everything in one thread (ScyllaDB, nginx, event loops) stalls meanwhile.",
+    "The waits are for completions (io_getevents), where such programs sleep when idle.",
     needs: [Waits],
     symptoms: ["inode-lock", "journal-commit"],
 );
@@ -90,20 +90,20 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let call =
         stacked.stacks.first().and_then(|it| facts.call_name(it.syscall)).unwrap_or("io_submit");
     let sentence = format!(
-        "{} is blocked where it submits asynchronous I/O ({call}): it waits for {}",
+        "{} blocks while it submits asynchronous I/O ({call}): it waits for {}",
         words::who(&subject),
         why.unwrap_or("the file system"),
     );
     Ok(Finding::of_blocked(facts, stacked.time_ns, sentence)
         .about(subject)
         .sure(Confidence::Certain)
-        .shown("waits while submitting", stacked.time_ns as f64, "ns", "iowhy waits")
-        .shown("how often", stacked.waits as f64 / facts.seconds(), "1/s", "iowhy waits")
-        .shown("longest", stacked.longest_ns as f64, "ns", "iowhy waits")
+        .shown("blocked time in submission", stacked.time_ns as f64, "ns", "iowhy waits")
+        .shown("blocked submissions", stacked.waits as f64 / facts.seconds(), "1/s", "iowhy waits")
+        .shown("longest wait", stacked.longest_ns as f64, "ns", "iowhy waits")
         .fix(fix_of(&stacked))
         .check(
-            "with the file written once from end to end beforehand the submits return at \
-             once; if they still block, look at `iowhy waits --by stack`",
+            "write the file once from end to end beforehand: submission then returns at once; if \
+             it still blocks, check `iowhy waits --by stack`",
         )
         .into())
 }
@@ -116,7 +116,7 @@ fn blocks(facts: &Facts<'_>, stack: &WaitStack) -> bool {
         && !facts::has_function(&stack.functions, WORKERS)
 }
 
-/// Whether most of the time goes by waiting for a free request.
+/// Whether most of the time is spent waiting for a free request.
 fn is_for_tags(stacked: &Stacked<'_>) -> bool {
     let for_tags = stacked.stacks.iter().filter(|it| it.class == WaitClass::Tag);
     2 * for_tags.map(|it| it.time_ns).sum::<u64>() > stacked.time_ns
@@ -129,17 +129,17 @@ fn mean_ns(stack: &WaitStack) -> f64 {
 fn fix_of(stacked: &Stacked<'_>) -> &'static str {
     let pages = 2 * stacked.time_in(WHY[0].1) > stacked.time_ns;
     if is_for_tags(stacked) {
-        "keep fewer requests in flight than the queue takes (nr_requests), so that the program \
-         decides what waits and in which order; what the disk does not keep up with needs a \
-         faster one, or less load"
+        "keep fewer requests in flight than the queue holds (nr_requests), so that the program \
+         decides what waits and in which order; if the disk cannot keep up, use a faster one or \
+         reduce the load"
     } else if pages {
-        "open the file with O_DIRECT: without it io_submit reads and writes through the page \
-         cache, and waits for it"
+        "open the file with O_DIRECT: without it io_submit goes through the page cache and waits \
+         for it"
     } else {
-        "make the file as long as it will be and write it once (fallocate alone leaves extents \
-         that are not written, which must be converted); on XFS an extent size hint (`xfs_io -c \
-         'extsize 32m' FILE`, before it has data) makes allocations rare; submit appends from a \
-         thread of their own"
+        "give the file its final size and write it once (fallocate alone leaves unwritten extents, \
+         which must be converted); on XFS set an extent size hint (`xfs_io -c 'extsize 32m' FILE`, \
+         before it has data), which makes allocations rare; submit appends from a thread of their \
+         own"
     }
 }
 
@@ -177,7 +177,7 @@ mod tests {
         ];
         let found = found(WaitClass::FsLock, &stack, IO_SUBMIT).unwrap();
         assert_eq!((found.severity, found.confidence), (Severity::Critical, Confidence::Certain));
-        for said in ["scylla (7)", "io_submit", "allocating blocks"] {
+        for said in ["scylla (7)", "io_submit", "block allocation"] {
             assert!(found.sentence.contains(said), "{}", found.sentence);
         }
         assert_eq!(found.subject.file.as_deref(), Some("/data/commitlog"));

@@ -1,11 +1,11 @@
-//! btrfs works on its own trees: quotas, snapshots that are deleted, balance, scrub.
+//! btrfs maintenance: quotas, deletion of snapshots, balance, scrub.
 
 use super::*;
 
-/// The share of a device's time from which on it is what others wait behind. Chosen, as for a RAID.
+/// The least share of a device's time for others to wait behind it. Chosen, as for a RAID.
 const SHARE: f64 = 0.1;
 
-/// A kind of work: what it is, its functions, and what to do.
+/// A kind of work: its description, its functions, and the fix.
 struct Work {
     what: &'static str,
     functions: &'static [&'static str],
@@ -14,12 +14,12 @@ struct Work {
 
 const KINDS: &[Work] = &[
     Work {
-        what: "counts who uses which extent (quota groups)",
+        what: "accounts extents to quota groups",
         functions: &["btrfs_qgroup_*", "qgroup_*", "btrfs_find_all_roots*", "find_parent_nodes"],
-        fix: "quota groups cost most where many snapshots share extents: switch them off if nobody \
-              needs the figures (`btrfs quota disable MOUNTPOINT`; it drops the limits, too), or \
-              simple quotas (`btrfs quota enable --simple`, Linux 6.7); delete snapshots one at a \
-              time",
+        fix: "quota groups cost most if many snapshots share extents: turn them off if nothing \
+              needs the figures (`btrfs quota disable MOUNTPOINT`; this also drops the limits), or \
+              use simple quotas (`btrfs quota enable --simple`, Linux 6.7); delete snapshots one \
+              at a time",
     },
     Work {
         what: "deletes snapshots or subvolumes",
@@ -29,12 +29,12 @@ const KINDS: &[Work] = &[
             "walk_down_tree",
             "walk_up_proc",
         ],
-        fix: "delete fewer snapshots at a time and when nobody waits (snapper, timeshift: a \
-              smaller number kept, at another hour); `btrfs subvolume sync MOUNTPOINT` waits for \
-              the end",
+        fix: "delete fewer snapshots at a time, and off-peak (snapper, timeshift: keep fewer, run \
+              at another hour); `btrfs subvolume sync MOUNTPOINT` waits until the deletion has \
+              finished",
     },
     Work {
-        what: "moves extents (balance, or a device that is removed or resized)",
+        what: "moves extents (balance, or removing or resizing a device)",
         functions: &[
             "relocate_block_group",
             "btrfs_relocate_*",
@@ -43,28 +43,28 @@ const KINDS: &[Work] = &[
             "prepare_to_relocate",
             "btrfs_balance",
         ],
-        fix: "pause it: `btrfs balance pause MOUNTPOINT`, and resume it at night; only what is \
-              needed: `-dusage=20`, not a full balance",
+        fix: "pause it with `btrfs balance pause MOUNTPOINT` and resume it at night; balance only \
+              what is needed: `-dusage=20`, not a full balance",
     },
     Work {
-        what: "checks all data against its checksums (scrub)",
+        what: "verifies checksums of all data (scrub)",
         functions: &["scrub_*", "btrfs_scrub_*"],
         fix: "slow it down: `btrfs scrub limit -a -l 50m MOUNTPOINT` (or \
               /sys/fs/btrfs/UUID/devinfo/*/scrub_speed_max), or `btrfs scrub cancel MOUNTPOINT` \
-              and `resume` it later: it finds failing disks, so do run it",
+              and `resume` it later: it finds failing disks, so do not skip it",
     },
 ];
 
 rule!(
     "btrfs-maintenance",
-    "btrfs's work on its own trees",
-    "A snapshot costs nothing when it is made, and much when it is deleted: btrfs walks all that \
-     it shared, and with quotas counts anew whose each extent is. Balance and scrub read, and \
-     partly write, everything. Transactions that include such work take seconds, and every task that \
-     creates, renames or syncs a file waits for the running transaction.",
-    "Requests of programs themselves, or a file system without snapshots and quotas.",
+    "btrfs maintenance",
+    "A snapshot is cheap to create and expensive to delete: btrfs walks all extents that it \
+     shared, and with quotas recomputes their owners. Scrub reads everything; balance reads and \
+     writes it. Transactions that include such work take seconds, and every process that creates, \
+     renames or syncs a file waits for the running transaction.",
+    "The requests come from programs, or the file system has no snapshots and quotas.",
     needs: [Stacks, Waits],
-    // Work without a pace of its own takes all that the device gives.
+    // Unthrottled maintenance takes all throughput that the device has.
     symptoms: [
         "journal-commit", "noisy-neighbour", "metadata-scan", "sync-storm", "inode-lock", "provider-cap",
     ],
@@ -91,18 +91,23 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .about(Subject { device: Some(name.clone()), ..victims.subject() })
         .sure(Confidence::Certain)
         .shown(
-            "its share of the device's time",
+            "share of the device's time",
             work.share * 100.0,
             "%",
             format!("iowhy stacks -d {name}"),
         )
-        .shown("others waited for the device", victims.time_ns as f64, "ns", "iowhy waits")
-        .shown("waits inside of it", waited.time_ns as f64, "ns", "iowhy waits --by stack")
+        .shown("time others waited for the device", victims.time_ns as f64, "ns", "iowhy waits")
+        .shown(
+            "waits inside btrfs maintenance",
+            waited.time_ns as f64,
+            "ns",
+            "iowhy waits --by stack",
+        )
         .fix(kind.fix)
         .check(
             "`btrfs balance status`, `btrfs scrub status`, `btrfs qgroup show` and `btrfs \
-             subvolume list -d MOUNTPOINT` (deleted, not yet cleaned): if none is there, it \
-             was not this",
+             subvolume list -d MOUNTPOINT` (deleted, not yet cleaned): if none of them shows \
+             anything, this is not the cause",
         )
         .into())
 }

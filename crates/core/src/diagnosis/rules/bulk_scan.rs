@@ -1,4 +1,4 @@
-//! A backup or scan reads so much that others wait behind it.
+//! A backup or scan reads so much that other processes wait behind it.
 
 use super::super::finding::LEAST_IMPACT;
 use super::super::programs;
@@ -7,27 +7,28 @@ use crate::analysis::Direction;
 use crate::analysis::summary::{self, DeviceSummary, ProcessRow, Row};
 use facts::Waited;
 
-/// The share of the bytes read that one process must own. Chosen: it is what the device does.
+/// The least share of the bytes read that one process must own. Chosen: it is then the device's
+/// main load.
 const SHARE: f64 = 0.6;
-/// The share of the read bytes that go on where an earlier read of the file ended.
+/// The least share of the read bytes that continue where an earlier read of the file ended.
 const SEQUENTIAL: f64 = 0.5;
-/// What a process must read of what the largest of its name does, to be part of the scan: workers of one
-/// parallel query read about the same. Chosen.
+/// The least share of what the largest reader of the same name reads, for a process to be part of
+/// the scan: workers of one parallel query read about the same. Chosen.
 const OF_LARGEST: f64 = 0.25;
-/// Bytes read a second from which on it is a bulk of data.
+/// The least bytes read per second for a bulk reader.
 const BYTES_PER_S: f64 = 4e6;
-/// What a scan's requests are for.
+/// Origins of a scan's requests.
 const READS: &[&str] = &["read", "readahead", "page_fault"];
-/// The share of all blocked time in which others wait for the device. Chosen.
+/// The least share of the blocked time in which others wait for the device. Chosen.
 const OTHERS: f64 = 0.1;
 
 rule!(
     "bulk-scan",
-    "a bulk reader in front of others",
-    "A backup, a copy or a scan reads whole files one after another, as fast as the device gives them. \
-     Its large requests fill the queue, so that everybody else's small ones wait behind them, and its \
-     pages push theirs out of memory.",
-    "Nobody else who waits: then the scan is busy and harms no one.",
+    "bulk reads ahead of other I/O",
+    "A backup, a copy or a scan reads whole files sequentially, as fast as the device allows. Its \
+     large requests fill the queue, other processes' small ones wait behind them, and its pages \
+     evict theirs from the page cache.",
+    "No other process waits: then the scan is busy, but harmless.",
     needs: [Waits, Processes],
     symptoms: ["page-cache-thrash", "provider-cap", "noisy-neighbour", "device-slow-tail"],
 );
@@ -45,7 +46,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let share = scan.row.usage.time_share;
     let (behind_ns, victim) = behind(facts, &scan, &others);
     let own = facts.waits(|group| scan.is_own(group.pid, &group.process));
-    // What the scan itself waits is no loss: it is a share of the others' time.
+    // The scan's own waits do not count: the impact is a share of the others' time.
     let of_others = facts.blocked_ns().saturating_sub(own.time_ns);
     let is_felt = behind_ns as f64 >= LEAST_IMPACT * facts.duration_ns() as f64;
     if !is_felt || (behind_ns as f64) < OTHERS * of_others as f64 {
@@ -54,7 +55,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let subject = facts::subject_of(name, Some(&scan.row));
     let read = scan.row.usage.directions[Direction::Read].bytes;
     let sentence = format!(
-        "{} reads files in bulk from {name}, {} a second; {victim} waits behind it",
+        "{} reads files in bulk from {name}, {} per second; {victim} waits behind it",
         words::who(&subject),
         words::bytes(read as f64 / facts.seconds()),
     );
@@ -65,41 +66,43 @@ fn judge(facts: &Facts<'_>) -> Judged {
     Ok(Finding::of_share(ImpactOf::BlockedTime, impact, threads, sentence)
         .about(subject)
         .shown(
-            "read by it",
+            "its read throughput",
             read as f64 / facts.seconds(),
             "bytes/s",
             format!("iowhy files{flags}"),
         )
-        .shown("of all time of the device", share * 100.0, "%", format!("iowhy -d {name}"))
-        .shown("others wait for the device", others.time_ns as f64, "ns", "iowhy blame")
+        .shown("share of the device's time", share * 100.0, "%", format!("iowhy -d {name}"))
+        .shown("time others waited for the device", others.time_ns as f64, "ns", "iowhy blame")
         .fix(fix)
         .check(check)
         .into())
 }
 
-/// What refutes it: stopping a database's process may stop all others that wait for its locks.
+/// What refutes it. Stopping a database's process may stop all others that wait for its locks.
 fn check(subject: &Subject) -> &'static str {
     match programs::of(subject.process.as_deref(), None) {
         Some(_) => {
-            "watch again when it has ended: if the others are as slow, it was not the scan; do not stop a \
-             process of a database by a signal, others may wait for its locks"
+            "watch again after it has ended: if the others are as slow, the scan is not the cause; \
+             do not stop a database process with a signal, others may wait for its locks"
         }
         None => {
-            "if it can be paused, stop all of it for ten seconds (`kill -STOP PID`, then `kill -CONT PID`, \
-             of each that `ps` shows now): if the others stay slow, it was not the scan"
+            "if it can be paused, stop all of it for ten seconds (`kill -STOP PID`, then `kill \
+             -CONT PID`, for each process that `ps` shows now): if the others stay slow, the scan \
+             is not the cause"
         }
     }
 }
 
-/// A database's own means come first: its process must not be stopped or limited as a copy may be.
+/// A database's own settings come first: its process must not be stopped or limited like a copy.
 fn fix(subject: &Subject) -> String {
-    let general = "run it at another time, or limit it (io.max of its cgroup; begin it with `ionice -c3` \
-                   where the scheduler is bfq, or mq-deadline from Linux 5.14 on; rsync --bwlimit); let \
-                   it drop what it read (POSIX_FADV_DONTNEED)";
+    let general = "run it at another time, or limit it (io.max of its cgroup; start it with \
+                   `ionice -c3` if the scheduler is bfq, or mq-deadline since Linux 5.14; rsync \
+                   --bwlimit); have it drop what it has read from the page cache \
+                   (POSIX_FADV_DONTNEED)";
     let program = programs::of(subject.process.as_deref(), subject.file.as_deref());
     match program.and_then(|it| it.advice(programs::Topic::Reads)) {
         Some(own) => format!(
-            "find what this process works on, and run it at another time or elsewhere; {own}"
+            "find what this process is doing, and run it at another time or elsewhere; {own}"
         ),
         None => general.to_owned(),
     }
@@ -107,9 +110,9 @@ fn fix(subject: &Subject) -> String {
 
 /// Who reads in bulk: some processes of one name, or all of them.
 struct Scan {
-    /// The largest of them, with what all of them used.
+    /// The largest of them, with the usage of all of them.
     row: Row<ProcessRow>,
-    /// Their numbers, where it is these and no others of the name.
+    /// Their PIDs, if only these processes of the name take part.
     pids: Option<Vec<u32>>,
 }
 
@@ -122,8 +125,9 @@ impl Scan {
     }
 }
 
-/// For how long others waited behind the scan, nanoseconds, and who waited longest. Blame knows the time;
-/// else the waits are split as the device's time is.
+/// Returns how long others waited behind the scan, nanoseconds, and the process that waited
+/// longest. The time comes from blame; without it the waits are split by shares of the device's
+/// time.
 fn behind(facts: &Facts<'_>, scan: &Scan, others: &Waited<'_>) -> (u64, String) {
     let Some(blame) = &facts.summary().blame else {
         let time_ns = (others.time_ns as f64 * scan.row.usage.time_share) as u64;
@@ -148,9 +152,9 @@ fn behind(facts: &Facts<'_>, scan: &Scan, others: &Waited<'_>) -> (u64, String) 
     (sum, victim)
 }
 
-/// Who reads most of a device's bytes: the processes of one name and container that read much of them
-/// each, which others of their name are not, such as a database's; else all of the name, since a script
-/// starts one for each file.
+/// Returns the main reader of a device: the processes of one name and container that each read
+/// much, without others of the name (a database's backends); else all processes of the name, since
+/// a script starts one per file.
 fn scanner(device: &DeviceSummary) -> Option<Scan> {
     let reads = facts::of(device, Direction::Read);
     let bytes = |row: &Row<ProcessRow>| row.usage.directions[Direction::Read].bytes;
@@ -193,8 +197,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A backend reads a table from end to end, 50 MB/s, beside one that reads here and there and waits
-    /// `waited_ms`; by the names `of_scan` and `of_other`.
+    /// One backend reads a table from end to end at 50 MB/s, while another reads at random and
+    /// waits `waited_ms`; their names are `of_scan` and `of_other`.
     fn found(of_scan: &str, of_other: &str, waited_ms: u64) -> Option<Finding> {
         let mut script = Script::new(10);
         for index in 0..1000_u64 {
@@ -214,7 +218,7 @@ mod tests {
             script.batch.waits.last_mut().unwrap().device = Some(sda);
         }
         let mut summary = script.summary();
-        // Scripted waits belong to no request: their time is split as the device's is.
+        // Scripted waits belong to no request: their time is split by shares of the device's time.
         summary.blame = None;
         diagnose(&summary).findings.into_iter().find(|it| it.cause == "bulk-scan")
     }
@@ -234,6 +238,6 @@ mod tests {
         assert!(found("tar", "db", 8000).unwrap().fix.contains("ionice"));
         assert_eq!(found("tar", "tar", 0), None, "nobody waits behind it");
         assert!(found("tar", "db", 200).is_some());
-        assert_eq!(found("tar", "db", 100), None, "for less than a hundredth of the watch");
+        assert_eq!(found("tar", "db", 100), None, "for less than 1 % of the interval");
     }
 }

@@ -1,4 +1,4 @@
-//! The device was allowed more for a while, then its credit was used up.
+//! The device could burst above its limit until its credit was used up.
 
 use super::provider_cap::{even_bins, is_saturated};
 use super::*;
@@ -8,32 +8,31 @@ use crate::analysis::summary::DeviceSummary;
 use facts::moment::Around;
 use facts::shape::{self, Step};
 
-/// The sizes of requests and the level after the drop must be this even. Chosen: as for a cap, with room
-/// for the bin of the change. Requests that end together, as many as wait, make a bin's count uneven by
-/// themselves: where few end in a bin, that much is allowed.
+/// The largest variation of request sizes and of the rate after the drop. Chosen: as for a cap,
+/// with room for the bin of the change. Requests that complete together, as many as are in flight,
+/// make a bin's count uneven by themselves: if few complete in a bin, that much is allowed.
 const EVEN: f64 = 0.06;
-/// The level before the drop: it may be the credit's limit, or whatever the load and the device gave.
-/// Every bin of it lies above every bin after the drop. Chosen.
+/// The largest variation of the rate before the drop: it may be the burst limit, or whatever load
+/// and device reached. Every bin of it lies above every bin after the drop. Chosen.
 const EVEN_BEFORE: f64 = 0.35;
-/// The second level is at most this share of the first. Chosen.
+/// The rate after the drop is at most this share of the rate before. Chosen.
 const DROP: f64 = 0.7;
-/// Bins of half a second that must be seen.
+/// The least number of bins of half a second.
 const BINS: usize = 8;
-/// How much the share of reads may differ between the two levels, and what must still wait at once of
-/// what did before. Chosen, as for a changed setting.
+/// How much the share of reads may differ before and after the drop, and the least share of the
+/// queue depth before that must remain after it. Chosen, as for a changed setting.
 const SAME_READS: f64 = 0.1;
 const AS_DEEP: f64 = 0.65;
 
 rule!(
     "burst-credits",
-    "used-up burst credits",
-    "Many cloud volumes and instances may exceed their limit for a while, from a credit that \
-     refills when they do less. When it is used up, the rate falls to the limit from one moment \
-     to the next, although the load is the same, and stays there. A volume that was made from a \
-     snapshot looks the same where blocks begin to be read for the first time. A solid-state \
-     drive of this machine does the same where the fast part of its memory, which takes writes \
-     first, is full, or where it has become too hot.",
-    "A load that changed at the same moment: other processes, sizes or depth.",
+    "exhausted burst credits",
+    "Many cloud volumes and instances may exceed their baseline for a while, using a credit that \
+     refills under lower load. When the credit is exhausted, the rate drops to the baseline at \
+     once and stays there, although the load is the same. A volume created from a snapshot shows \
+     the same when blocks are read for the first time. A local SSD does the same when its fast \
+     write cache (SLC) is full, or when it throttles because it is too hot.",
+    "The load changed at the same moment: other processes, sizes or depth.",
     symptoms: ["provider-cap", "noisy-neighbour", "serial-reads", "device-slow-tail"],
 );
 
@@ -53,12 +52,11 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let name = &device.device;
     let Some(used_up) = used_up(facts, device) else {
         return Err(Missing(format!(
-            "{name} is slower than before, but is a drive of this \
-                                    machine: it has no credit"
+            "{name} is slower than before, but is a local drive: it has no burst credit"
         )));
     };
     let sentence = format!(
-        "{name} gives {} instead of {} requests a second since {}, same mix, size and depth: {}",
+        "{name} does {} instead of {} requests per second since {}, same mix, size and depth: {}",
         words::number(step.after),
         words::number(step.before),
         words::time(since_ns),
@@ -68,10 +66,10 @@ fn judge(facts: &Facts<'_>) -> Judged {
     Ok(Finding::of_device(facts, (extra * whole as f64) as u64, whole, sentence)
         .sure(used_up.sure)
         .about(facts::subject_of(name, facts.top_process(device, |_| true)))
-        .shown("rate before", step.before, "1/s", format!("iowhy stat -d {name} 1"))
-        .shown("rate since", step.after, "1/s", format!("iowhy stat -d {name} 1"))
+        .shown("request rate before", step.before, "1/s", format!("iowhy stat -d {name} 1"))
+        .shown("request rate since", step.after, "1/s", format!("iowhy stat -d {name} 1"))
         .shown(
-            "requests waiting at the device",
+            "mean requests in flight",
             device.in_flight_mean,
             "requests",
             format!("iowhy -d {name}"),
@@ -81,7 +79,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .into())
 }
 
-/// What was used up, as somebody who looks after such a device says it.
+/// What was exhausted, in the words of an operator of such a device.
 struct UsedUp {
     what: &'static str,
     sure: Confidence,
@@ -89,18 +87,18 @@ struct UsedUp {
     check: &'static str,
 }
 
-/// Of what a provider sells.
+/// A provider's volume that is written.
 const VOLUME: UsedUp = UsedUp {
-    what: "a used-up burst credit",
+    what: "an exhausted burst credit",
     sure: Confidence::Likely,
     fix: "look at the credit (EBS: BurstBalance) before buying: less load until it is back, or a \
           volume whose base limit is enough (gp3 or provisioned instead of gp2)",
     check: CREDIT,
 };
 
-/// Of such a volume that is read.
+/// A provider's volume that is read.
 const VOLUME_READ: UsedUp = UsedUp {
-    what: "a used-up burst credit, or blocks that are read for the first time",
+    what: "an exhausted burst credit, or blocks that are read for the first time",
     sure: Confidence::Likely,
     fix: "look at the credit (EBS: BurstBalance) before buying: less load until it is back, or a \
           volume whose base limit is enough (gp3 or provisioned instead of gp2). A volume \
@@ -112,26 +110,26 @@ const CREDIT: &str = "the provider's graph of the credit (EBS: BurstBalance; of 
                       EBSIOBalance%, EBSByteBalance%): not near zero means something else slowed \
                       it; blocks that were read before and are fast are a first touch, no credit";
 
-/// Of a solid-state drive of one's own that is written.
+/// A local SSD that is written.
 const WRITTEN: UsedUp = UsedUp {
-    what: "its fast memory for writes is full, or it is too hot",
+    what: "its fast write cache is full, or it is too hot",
     sure: Confidence::Possible,
-    fix: "write less at once, a drive that is made for steady writes, or more air for it",
+    fix: "write less at once, use a drive built for sustained writes, or improve its cooling",
     check: HEALTH,
 };
 
-/// Of one that is read.
+/// A local SSD that is read.
 const READ: UsedUp = UsedUp {
     what: "it may have become too hot",
     sure: Confidence::Possible,
-    fix: "more air for it, or less to do at once",
+    fix: "improve its cooling, or reduce the load",
     check: HEALTH,
 };
-const HEALTH: &str = "its health log (`smartctl -a`, `nvme smart-log`): a warning of \
-                      temperature, or of time spent throttled, means heat; where there is \
-                      neither, and nothing is written, something else slowed it";
+const HEALTH: &str = "its health log (`smartctl -a`, `nvme smart-log`): a temperature warning or \
+                      time spent throttled means heat; if there is neither, and nothing is \
+                      written, something else slowed it";
 
-/// What a device can have used up; nothing that is known where it is a rotating disk of one's own.
+/// Returns what the device can have exhausted; `None` for a local rotating disk.
 fn used_up(facts: &Facts<'_>, device: &DeviceSummary) -> Option<&'static UsedUp> {
     let requests = |direction| facts::of(device, direction).requests;
     let is_written = requests(Direction::Write) > requests(Direction::Read);
@@ -142,12 +140,12 @@ fn used_up(facts: &Facts<'_>, device: &DeviceSummary) -> Option<&'static UsedUp>
     (facts.number(device, "queue/rotational") == Some(0.0)).then_some(kind)
 }
 
-/// A drop to a lower limit.
+/// A drop to a lower rate.
 struct Fall {
     step: Step,
-    /// When it came, after the beginning of the watch, nanoseconds.
+    /// When it happened, nanoseconds since the watch began.
     since_ns: f64,
-    /// The share of the device's time that requests take longer since than they took before.
+    /// The share of the device's time by which requests take longer since.
     extra: f64,
 }
 
@@ -185,7 +183,7 @@ fn drop_of(facts: &Facts<'_>, device: &DeviceSummary) -> Option<Fall> {
     })
 }
 
-/// Whether the same programs ask for the same mix, as many at once, before and after the bin `at` of
+/// Whether the same programs submit the same mix at the same depth before and after the bin `at` of
 /// `timeline`: another load has another rate.
 fn is_same_load(facts: &Facts<'_>, device: &DeviceSummary, at: usize, timeline: &Timeline) -> bool {
     let Some(patterns) = facts.patterns(&device.device) else { return false };
@@ -207,8 +205,8 @@ mod tests {
     use crate::model::environment::Device;
     use crate::script::Script;
 
-    /// What is said of a drive that gives 4000 reads or writes a second for five seconds, then 1000, to a load of
-    /// eight at once.
+    /// The finding's text for a drive that does 4000 reads or writes per second for five seconds,
+    /// then 1000, at a queue depth of eight.
     fn said(transport: &str, rotational: &str, is_read: bool) -> Option<String> {
         let mut script = Script::new(10);
         script.environment.is_virtual = Some(false);
@@ -234,14 +232,14 @@ mod tests {
     fn a_drive_of_ones_own_has_no_credit() {
         let ends = |said: Option<String>, end: &str| said.is_some_and(|it| it.ends_with(end));
         assert!(ends(said("fc", "0", true), "or blocks that are read for the first time"));
-        assert!(ends(said("fc", "0", false), "a used-up burst credit"));
+        assert!(ends(said("fc", "0", false), "an exhausted burst credit"));
         assert!(ends(said("sata", "0", true), "it may have become too hot"));
         assert!(ends(said("sata", "0", false), "is full, or it is too hot"));
         assert_eq!(said("sata", "1", false), None);
     }
 
-    /// Whether a cloud's volume that gives a quarter since the middle is said to have used up its credit:
-    /// the share of reads, how many wait at once, and who asks, before and after.
+    /// Whether a cloud volume that drops to a quarter in the middle is reported as out of credit,
+    /// by the share of reads, the depth and the program before and after.
     fn is_credit(reads: [u64; 2], depth: [u64; 2], who: [&str; 2]) -> bool {
         let mut script = Script::new(10);
         let (mut at, mut index) = (0, 0);

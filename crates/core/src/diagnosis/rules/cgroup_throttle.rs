@@ -1,33 +1,31 @@
-//! A cgroup's I/O limit holds requests back before the block layer's clock starts.
+//! A cgroup's I/O limit delays bios before they become requests.
 
 use super::*;
 use crate::analysis::summary::DeviceSummary;
 use crate::model::WaitClass;
 
-/// Functions that queue a bio which a limit held back.
+/// Functions that queue a throttled bio.
 const DISPATCH: &[&str] = &["blk_throtl_dispatch_work_fn", "throtl_pd_offline"];
-/// Functions in which a thread works off what its cgroup owes: io.latency of a neighbour, or io.cost's
-/// debt (blkcg_schedule_throttle). A limit of io.max never makes a thread wait there.
+/// Functions in which a thread waits off its cgroup's debt: io.latency of a neighbour, or io.cost
+/// (blkcg_schedule_throttle). A limit of io.max never makes a thread wait there.
 const OF_DEBT: &[&str] =
     &["blkcg_maybe_throttle_current", "__blkcg_maybe_throttle_*", "blkcg_iolatency_throttle"];
-/// The one of them that only io.latency has.
+/// The one of them that only io.latency uses.
 const OF_LATENCY: &[&str] = &["blkcg_iolatency_throttle"];
-/// From which share of the requests' time, queued by the limit's worker, on it is the limit where no
-/// wait tells (asynchronous programs). Chosen.
+/// The least share of the requests' time, queued by the throttle worker, to blame the limit without
+/// waits (asynchronous programs). Chosen.
 const DISPATCHED: f64 = 0.3;
 
 rule!(
     "cgroup-throttle",
-    "a cgroup's I/O limit",
-    "A limit on a cgroup (io.max, or blkio.throttle.* of version 1) makes the kernel keep a \
-     piece of I/O (a bio) until the cgroup may send more. It is not queued yet, so iostat, \
-     blktrace and the device see short requests and an idle disk, while the program waits many \
-     times longer. A kernel worker (blk_throtl_dispatch_work_fn) queues it when its time has \
-     come, by which it is known. io.latency throttles the neighbours of a cgroup that misses its \
-     target, and io.cost a cgroup that owes for swap or metadata: their threads wait in the \
-     kernel for it.",
-    "Waits of the same program without the worker in between, or the same waits after the limit \
-     was raised.",
+    "cgroup I/O throttling",
+    "A limit on a cgroup (io.max, or blkio.throttle.* of version 1) makes the kernel hold bios \
+     until the cgroup may submit more. They are not queued yet, so iostat, blktrace and the device \
+     show short requests and an idle disk, while the program waits many times longer. A kernel \
+     worker (blk_throtl_dispatch_work_fn) queues them later, which identifies the limit. \
+     io.latency throttles the neighbours of a cgroup that misses its target, and io.cost a cgroup \
+     in debt for swap or metadata: their threads wait in the kernel.",
+    "The same program waits without the worker, or waits as long after the limit was raised.",
     symptoms: [
         "lock-behind-io", "journal-commit", "serial-reads", "inode-lock", "provider-cap",
         "fsync-heavy", "bulk-scan", "device-slow-tail", "noisy-neighbour", "burst-credits",
@@ -49,7 +47,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let finding = if held_ns > 0 {
         Finding::of_blocked(facts, held_ns, String::new())
     } else {
-        // The worker's own name says nothing of who is held back.
+        // The worker's name does not say which process is throttled.
         let held = |it: &&DeviceSummary| !facts.paths_on(&it.device, DISPATCH).is_empty();
         subject.device = facts.devices().iter().find(held).map(|it| it.device.clone());
         Finding::of_share(ImpactOf::DeviceTime, dispatched, 1.0, String::new())
@@ -63,30 +61,26 @@ fn judge(facts: &Facts<'_>) -> Judged {
                 "io.latency throttles {who}{on}: a neighbour of its cgroup misses its target"
             ),
             Throttle::Debt => format!(
-                "{who}{on} works off what its cgroup owes: io.latency of a neighbour, or io.cost"
+                "{who}{on} is throttled for its cgroup's debt: io.latency of a neighbour, or \
+                 io.cost"
             ),
         })
         .about(subject)
         .sure(if held_ns > 0 { Confidence::Certain } else { Confidence::Likely })
         .fix(by.fix(&pid))
         .check(
-            "without the limit the waits end and the device gets busier; if they stay, it was \
-                not the limit",
+            "without the limit the waits end and the device gets busier; if they stay, the limit \
+                is not the cause",
         );
-    // Each sign may be missing: programs that do not wait themselves, or no stack of the worker.
+    // Either sign may be missing: programs that do not wait themselves, or no stack of the worker.
     if held_ns > 0 {
         finding = finding
-            .shown(
-                "waits for the limit, before the request was queued",
-                held_ns as f64,
-                "ns",
-                "iowhy waits",
-            )
+            .shown("throttled before the request was queued", held_ns as f64, "ns", "iowhy waits")
             .shown("longest wait", waited.longest_ns() as f64, "ns", "iowhy waits");
     }
     if dispatched > 0.0 {
         finding = finding.shown(
-            "requests' time queued by the limit's worker",
+            "share of request time queued by the throttle worker",
             dispatched * 100.0,
             "%",
             "iowhy stacks",
@@ -102,7 +96,7 @@ enum Throttle {
     Limit,
     /// io.latency.
     Latency,
-    /// io.latency or io.cost: the kernel makes a thread wait for both at the same place.
+    /// io.latency or io.cost: the kernel makes a thread wait for both in the same function.
     Debt,
 }
 
@@ -131,14 +125,14 @@ impl Throttle {
             Throttle::Limit => format!(
                 "raise or remove the limit of its cgroup (`cat /proc/{pid}/cgroup`) or of one \
                  above it: io.max (`echo \"MAJ:MIN rbps=max wbps=max riops=max wiops=max\" > \
-                 io.max` removes it), version 1: blkio.throttle.*; systemd (IOReadIOPSMax= and \
-                 the like) or the container's settings may set it again; or give the program \
-                 less to do; without a limit it may keep the disk from others"
+                 io.max` removes it), version 1: blkio.throttle.*; systemd (IOReadIOPSMax= and the \
+                 like) or the container's settings may set it again; or reduce the program's I/O; \
+                 without a limit it may starve others of the disk"
             ),
             Throttle::Latency | Throttle::Debt => format!(
                 "raise the target in io.latency of the neighbours of its cgroup (`cat \
-                 /proc/{pid}/cgroup`), or remove it; where `cat /sys/fs/cgroup/io.cost.qos` \
-                 shows enable=1: more io.weight for its cgroup, or a model that fits the device \
+                 /proc/{pid}/cgroup`), or remove it; if `cat /sys/fs/cgroup/io.cost.qos` shows \
+                 enable=1, raise io.weight of its cgroup, or set a model that fits the device \
                  (io.cost.model)"
             ),
         }
@@ -158,7 +152,7 @@ mod tests {
         findings.into_iter().find(|it| it.cause == "cgroup-throttle").unwrap()
     }
 
-    /// What the evidence's rows are.
+    /// The evidence labels.
     fn rows(found: &Finding) -> Vec<&str> {
         assert!(found.evidence.iter().all(|row| row.figure > 0.0), "{found:?}");
         found.evidence.iter().map(|row| row.what.as_str()).collect()
@@ -168,14 +162,14 @@ mod tests {
     fn what_was_not_seen_has_no_row() {
         let mut waits = Script::new(10);
         waits.wait((7, "cat"), WaitClass::CgroupThrottle, 5000 * MS, 0, 0);
-        let rows_of_waits = ["waits for the limit, before the request was queued", "longest wait"];
+        let rows_of_waits = ["throttled before the request was queued", "longest wait"];
         assert_eq!(rows(&found(&waits)), rows_of_waits);
         let mut worker = Script::new(10);
         let read = worker.read("sda", 4096).by(9, "kworker/0:1").direct(1000, 1000, 5000 * MS);
         read.stacks(&["blk_throtl_dispatch_work_fn", "process_one_work"], &[], 1).add();
         let found = found(&worker);
-        assert_eq!(rows(&found), ["requests' time queued by the limit's worker"]);
-        // It is not the worker that is held back.
+        assert_eq!(rows(&found), ["share of request time queued by the throttle worker"]);
+        // The throttled process is not the worker.
         assert_eq!(found.sentence, "the I/O limit of its cgroup throttles a process on sda");
     }
 

@@ -10,32 +10,33 @@ use crate::model::Origin;
 use facts::Waited;
 use std::collections::BTreeMap;
 
-/// The share of the bins that may hold most of the writing. Chosen: a saw-tooth, not a stream.
+/// The largest share of the bins that holds most of the writes. Chosen: a saw-tooth, not a stream.
 const BINS_SHARE: f64 = 0.5;
-/// The share of the written bytes that those bins hold.
+/// The least share of the written bytes in those bins.
 const BYTES_SHARE: f64 = 0.8;
-/// The share of the time of all writes that goes into such files where a burst outlasts the watch. Chosen.
+/// The least share of the time of all writes that goes to such files, if a burst outlasts the
+/// watch. Chosen.
 const TIME_SHARE: f64 = 0.8;
-/// Shares are of parts that were rounded.
+/// The largest share: parts are rounded, and may add up to more than all.
 const ELSEWHERE: f64 = 1.05;
 /// How many times longer syncs take in these bins. Chosen, as for reads (writeback-burst).
 const SLOWER: f64 = 2.5;
-/// Waits for syncs that each kind of bin must hold.
+/// The least number of sync waits in each kind of bin.
 const SYNCS: u64 = 10;
-/// How many times more bytes must be written for each sync in the bursts: a load that only commits more
-/// writes as much for each. Chosen.
+/// How many times more bytes per sync are written in the bursts: a load that only commits more
+/// writes the same per sync. Chosen.
 const MORE: f64 = 4.0;
-/// The files whose writing no commit waits for by itself.
+/// Files whose writes no commit depends on.
 const BESIDE: &[Role] = &[Role::Data, Role::Snapshot, Role::Compaction];
 
 rule!(
     "checkpoint-burst",
-    "syncs behind a checkpoint",
-    "A database writes its changed pages in bursts (a checkpoint, a flush of its pool, a compaction), and \
-     syncs them. For as long as that lasts the device's queue is full of writes, and each commit, which \
-     syncs a few kilobytes of the log, waits behind them. In between commits are fast, so that averages \
-     look harmless.",
-    "Syncs that are as slow without the writes.",
+    "syncs queued behind a checkpoint",
+    "A database writes its dirty pages in bursts (a checkpoint, a buffer pool flush, a compaction) \
+     and syncs them. During a burst the device's queue is full of writes, and each commit, which \
+     syncs a few kilobytes of the log, waits behind them. Between bursts commits are fast, so \
+     averages look harmless.",
+    "Syncs are as slow without the writes.",
     needs: [Waits, Origins, FineTime],
     symptoms: ["fsync-heavy", "noisy-neighbour"],
 );
@@ -56,7 +57,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
 struct Burst {
     during: SyncBin,
     calm: SyncBin,
-    /// What the syncs took longer than in calm, nanoseconds.
+    /// How much longer the syncs took than outside bursts, in total, nanoseconds.
     extra_ns: u64,
     /// The bins that are bursts.
     bins: Vec<bool>,
@@ -100,7 +101,7 @@ fn burst(patterns: &DevicePatterns) -> Option<Burst> {
     })
 }
 
-/// Who writes most in the bursts: a process name, its number, and its file.
+/// Returns the main writer in the bursts: process name, PID and file.
 fn writer(
     patterns: &DevicePatterns,
     burst: &Burst,
@@ -112,7 +113,7 @@ fn writer(
     Some((most.process.clone(), most.pid, most.file.clone()))
 }
 
-/// Who waits longest for syncs on the device.
+/// Returns the process that waits longest for syncs on the device.
 fn victim(facts: &Facts<'_>, device: &str) -> Subject {
     let waited = facts.waits(|it| facts.is_sync(it) && it.device.as_deref() == Some(device));
     let mut programs: BTreeMap<&str, u64> = BTreeMap::new();
@@ -143,7 +144,7 @@ fn finding(
     let role = file.and_then(|file| programs::role_of(process, file));
     let own = programs::of(process, file).and_then(|it| it.advice(topic(role)));
     let sentence = format!(
-        "{} writes to {name} in bursts: a sync of {} takes {} meanwhile, {} otherwise",
+        "{} writes to {name} in bursts: a sync of {} takes {} during them, {} otherwise",
         words::who(&subject),
         words::who(&victim),
         words::time(mean_ns(&burst.during)),
@@ -152,18 +153,18 @@ fn finding(
     let stat = format!("iowhy stat -d {name} 1");
     Finding::of_blocked(facts, burst.extra_ns, sentence)
         .about(subject)
-        .shown("mean sync in the bursts", mean_ns(&burst.during), "ns", "iowhy waits")
-        .shown("mean sync otherwise", mean_ns(&burst.calm), "ns", "iowhy waits")
-        .shown("written in the bursts", burst.share * 100.0, "%", stat)
+        .shown("mean sync time in bursts", mean_ns(&burst.during), "ns", "iowhy waits")
+        .shown("mean sync time otherwise", mean_ns(&burst.calm), "ns", "iowhy waits")
+        .shown("share of bytes written in bursts", burst.share * 100.0, "%", stat)
         .fix(own.unwrap_or(GENERAL))
         .check(
-            "`iowhy -t 60` holds several bursts: if syncs are as slow between them, they have another \
-             reason",
+            "`iowhy -t 60` covers several bursts: if syncs are as slow between them, they have \
+             another cause",
         )
 }
 
-/// A burst that lasts longer than the watch: syncs of a log are slow on a saturated device, which spends most of
-/// the time of its writes on the same program's other files.
+/// A burst that lasts longer than the watch: syncs of a log are slow on a saturated device, whose
+/// write time goes mostly to other files of the same program.
 fn lasting(facts: &Facts<'_>, device: &DeviceSummary) -> Option<Finding> {
     let name = &device.device;
     let is_log = |process: &str, file: &str| {
@@ -174,7 +175,7 @@ fn lasting(facts: &Facts<'_>, device: &DeviceSummary) -> Option<Finding> {
         is_log && facts.is_sync(it) && it.device.as_ref() == Some(name)
     });
     let process = &waited.groups.first()?.process;
-    // On a saturated device a shorter wait is felt, too.
+    // On a saturated device a shorter wait matters, too.
     let is_slow = waited.mean_ns() >= FELT_NS
         && (waited.waits >= SYNCS || waited.time_ns >= facts.duration_ns() / 10);
     let written = facts.written(process, BESIDE)?;
@@ -185,7 +186,7 @@ fn lasting(facts: &Facts<'_>, device: &DeviceSummary) -> Option<Finding> {
     // More than all of it: these files are on another device.
     let is_most = (TIME_SHARE..=ELSEWHERE).contains(&share);
     let flush_ns = facts::stage(device, Direction::Flush, Interval::D2c).map_or(0, |it| it.sum_ns);
-    // Where the device empties its cache most of the time, everything waits for that.
+    // If the device flushes its cache most of the time, everything waits for that.
     let is_written = 2 * flush_ns < facts.duration_ns();
     let fits = is_slow && is_most && is_written && bound::is_saturated(device);
     fits.then(|| of_lasting(facts, device, &waited, written.role, share.min(1.0), written.file))
@@ -204,7 +205,7 @@ fn of_lasting(
     let process = victim.process.as_deref();
     let own = programs::of(process, file.as_deref()).and_then(|it| it.advice(topic(Some(role))));
     let sentence = format!(
-        "writes of {} to its {} take {} of the time of all writes of files to {name}: a sync of its \
+        "writes of {} to its {} take {} of the time of all file writes to {name}: a sync of its \
          write-ahead log takes {} behind them",
         process.unwrap_or_default(),
         role.phrase(),
@@ -213,23 +214,23 @@ fn of_lasting(
     );
     let stat = format!("iowhy stat -d {name}");
     Finding::of_blocked(facts, waited.time_ns, sentence)
-        // Without these writes syncs take what they take alone.
+        // Without these writes syncs would still take their own time.
         .upper_bound()
         .sure(Confidence::Likely)
-        .shown("mean sync of the log", waited.mean_ns(), "ns", "iowhy waits")
-        .shown("requests in flight while it is busy", bound::depth(device), "requests", stat)
+        .shown("mean sync time of the log", waited.mean_ns(), "ns", "iowhy waits")
+        .shown("requests in flight while busy", bound::depth(device), "requests", stat)
         .fix(own.unwrap_or(GENERAL))
         .check(
-            "`iowhy -t 60` when it is over (programs log when a checkpoint or a snapshot begins and ends): \
-             if syncs are as slow then, they have another reason",
+            "`iowhy -t 60` after it has ended (programs log when a checkpoint or a snapshot begins \
+             and ends): if syncs are as slow then, they have another cause",
         )
         .about(Subject { pid: None, file, ..victim })
 }
 
-/// What to do where the program has no settings of its own for it.
-const GENERAL: &str = "spread the writes (smaller and more frequent checkpoints; start writing earlier: \
-                       `sysctl vm.dirty_background_bytes=67108864`, of the whole machine); put the log on \
-                       its own device";
+/// The fix for programs without settings of their own for it.
+const GENERAL: &str = "spread the writes (smaller and more frequent checkpoints; start writing \
+                       earlier: `sysctl vm.dirty_background_bytes=67108864`, which affects the \
+                       entire machine); put the log on its own device";
 
 fn topic(role: Option<Role>) -> Topic {
     match role {
@@ -279,13 +280,16 @@ mod tests {
     #[test]
     fn commits_wait_behind_a_checkpoint() {
         let found = found(4, 60, 1).unwrap();
-        assert!(found.sentence.contains("takes 57.3 ms meanwhile, 4.00 ms otherwise"), "{found:?}");
+        assert!(
+            found.sentence.contains("takes 57.3 ms during them, 4.00 ms otherwise"),
+            "{found:?}"
+        );
         assert!(found.fix.contains("checkpoint"), "{}", found.fix);
         assert!(found.impact > 0.5, "{found:?}");
     }
 
-    /// The same where the checkpoint lasts all the time, with so many pages at once, each `page_ms` long; a
-    /// commit is 8 KiB each `every_ms`.
+    /// The same with a checkpoint that never ends, with this many pages in flight, each taking
+    /// `page_ms`; a commit writes 8 KiB every `every_ms`.
     fn lasting(pages: u64, page_ms: u64, every_ms: u64, sync_us: u64) -> Option<Finding> {
         let mut script = Script::new(10);
         for at in (0..10_000).step_by(every_ms as usize) {

@@ -1,34 +1,34 @@
-//! A setting changed while the watch ran.
+//! A setting changed during the watch.
 
 use super::*;
 use crate::analysis::summary::{ChangedSetting, DeviceSummary};
 use crate::model::environment::chosen;
 use facts::moment::{Around, Part, Work};
 
-/// How much longer the same takes since. Chosen.
+/// How many times longer the same load takes since the change. Chosen.
 const SLOWER: f64 = 1.3;
-/// How much sizes and depth may differ between the two parts, as for a neighbour; and the share of reads.
+/// How much sizes, depth and the share of reads may differ before and since, as for a neighbour.
 const SAME: f64 = 0.35;
 const SAME_READS: f64 = 0.1;
-/// Requests in flight before, up to which the device had time for more: a load that submits about as often since has
-/// not filled it. Chosen.
+/// The most requests in flight before the change for a device with spare capacity: a load with
+/// about the same rate since has not filled it. Chosen.
 const IDLE: f64 = 0.8;
 const AS_OFTEN: f64 = 0.1;
-/// Bins longer than this hide what happened some time before the change, nanoseconds.
+/// Bins longer than this hide what happened shortly before the change, nanoseconds.
 const COARSE_NS: u64 = 5_000_000_000;
-/// Settings that can make requests smaller: since they changed, only bytes can be compared.
+/// Settings that can make requests smaller: then only bytes can be compared.
 const OF_SIZES: &[&str] = &[READ_AHEAD, "queue/max_sectors_kb", NO_MERGES];
 const READ_AHEAD: &str = "queue/read_ahead_kb";
 const NO_MERGES: &str = "queue/nomerges";
 
 rule!(
     "config-regression",
-    "a setting that differs",
-    "The same load behaves differently under another scheduler, queue length, read-ahead, mount \
-     option or kernel. Within one watch iowhy polls the settings of devices about once a second, \
-     and compares the times before and after a change; between two hosts, or before and after an \
-     update, iowhy diff A B shows what differs and in which stage the time differs.",
-    "Times that changed at another moment than the setting, or with the load.",
+    "a changed setting",
+    "The same load behaves differently with another scheduler, queue length, readahead, mount \
+     option or kernel. Within one watch iowhy polls device settings about once a second and \
+     compares the times before and after a change; between two hosts, or before and after an \
+     update, iowhy diff A B shows which settings and which stages differ.",
+    "The times changed at another moment than the setting, or with the load.",
     needs: [Settings],
     symptoms: [
         "burst-credits", "device-slow-tail", "noisy-neighbour", "provider-cap", "readahead-waste",
@@ -39,12 +39,12 @@ rule!(
 fn judge(facts: &Facts<'_>) -> Judged {
     let changed = &facts.summary().changed_settings;
     let found = changed.iter().filter_map(|change| slower(facts, change));
-    // Of those that were seen at once the first: a scheduler brings its own nr_requests.
+    // The first of those seen at once: a new scheduler sets its own nr_requests.
     let worst = found.reduce(|a, b| if b.share > a.share { b } else { a });
     Ok(worst.map_or_else(|| told(changed), |it| regression(facts, &it).into()))
 }
 
-/// A change that nothing is known to have become slower by.
+/// A change that is not known to have made anything slower.
 fn told(changed: &[ChangedSetting]) -> Verdict {
     let Some(first) = changed.iter().find(|it| it.device.is_some()).or(changed.first()) else {
         return Verdict::Clear;
@@ -58,28 +58,28 @@ fn told(changed: &[ChangedSetting]) -> Verdict {
         .about(Subject { device: first.device.clone(), ..Subject::default() })
         .sure(Confidence::Certain)
         .at_most(super::super::finding::Severity::Info)
-        .shown("changes of settings", changed.len() as f64, "changes", "iowhy diff A B")
+        .shown("settings changes", changed.len() as f64, "changes", "iowhy diff A B")
         .fix(
-            "find what changed it (a tuning daemon, udev, a script), and set it back if the \
-              times got worse",
+            "find what changed it (a tuning daemon, udev, a script), and revert it if the times \
+              got worse",
         )
         .check(
-            "`iowhy diff BEFORE AFTER` of a recording before and one after: no stage differs \
-                if it does not matter",
+            "`iowhy diff BEFORE AFTER` with a recording from before and one from after: if no \
+                stage differs, the change does not matter",
         )
         .into()
 }
 
-/// What takes longer since a setting changed.
+/// What takes longer since a settings change.
 struct Slower<'a> {
     device: &'a DeviceSummary,
     change: &'a ChangedSetting,
-    /// About when it changed, nanoseconds after the watch began.
+    /// Approximate time of the change, nanoseconds since the watch began.
     at_ns: u64,
     work: Work,
     before: Part,
     since: Part,
-    /// The share of the device's time that the same would not have taken before.
+    /// The share of the device's time that the same load would not have taken before.
     share: f64,
     confidence: Confidence,
 }
@@ -116,14 +116,14 @@ fn alike(a: f64, b: f64) -> bool {
     (a - b).abs() <= SAME * a.max(b)
 }
 
-/// Whether requests are of the same kinds and sizes, and take longer nevertheless.
+/// Whether requests have the same mix and sizes, and take longer.
 fn is_alike(before: &Part, since: &Part) -> bool {
     (before.read_share() - since.read_share()).abs() <= SAME_READS
         && alike(before.size(), since.size())
         && since.times_as_long_as(before) >= SLOWER
 }
 
-/// Whether a setting was changed so that requests become smaller, and they did.
+/// Whether the change makes requests smaller, and they became smaller.
 fn cuts(change: &ChangedSetting, before: &Part, since: &Part) -> bool {
     let number = |text: &str| text.trim().parse::<u64>().ok();
     let (Some(was), Some(is)) = (number(&change.before), number(&change.after)) else {
@@ -134,9 +134,9 @@ fn cuts(change: &ChangedSetting, before: &Part, since: &Part) -> bool {
     is_less && is_concerned && since.size() < (1.0 - SAME) * before.size()
 }
 
-/// Whether as much is asked for since as before. More at once take longer by themselves and are done as fast
-/// (Little's law): so fewer are done, though as many wait; or the device had time for more, and is asked as
-/// often.
+/// Whether the load is the same since. At a greater depth requests take longer at the same
+/// throughput (Little's law), so either fewer complete at the same depth, or the device had spare
+/// capacity and the rate is the same.
 fn is_same_load(before: &Part, since: &Part, work: Work) -> bool {
     let (had, has) = (before.pace(work), since.pace(work));
     let waits_as_many = work == Work::Bytes || since.depth() >= (1.0 - SAME) * before.depth();
@@ -149,8 +149,8 @@ fn regression(facts: &Facts<'_>, slower: &Slower<'_>) -> Finding {
     let Slower { device, change, before, since, .. } = slower;
     let (name, setting, was) = (&device.device, &change.setting, chosen(&change.before));
     let (figure, unit) = match slower.work {
-        Work::Bytes => ("bytes a second", "bytes"),
-        Work::Requests => ("mean time of a request", "ns"),
+        Work::Bytes => ("throughput", "bytes"),
+        Work::Requests => ("mean request time", "ns"),
     };
     let whole = facts::device_time_ns(device);
     let extra_ns = slower.share * whole as f64;
@@ -170,13 +170,13 @@ fn regression(facts: &Facts<'_>, slower: &Slower<'_>) -> Finding {
             format!("iowhy stat -d {name} 1"),
         )
         .shown(
-            "requests in flight before",
+            "mean requests in flight before",
             before.depth(),
             "requests",
             format!("iowhy stat -d {name} 1"),
         )
         .shown(
-            "requests in flight since",
+            "mean requests in flight since",
             since.depth(),
             "requests",
             format!("iowhy stat -d {name} 1"),
@@ -187,16 +187,16 @@ fn regression(facts: &Facts<'_>, slower: &Slower<'_>) -> Finding {
                              it (a tuning daemon, udev, a script)"
             ),
             false => {
-                "set it back, and find what changed it (a tuning daemon, udev, a script)".to_owned()
+                "revert it, and find what changed it (a tuning daemon, udev, a script)".to_owned()
             }
         })
         .check(format!(
-            "`iowhy stat -d {name} 1` while it is set back: if nothing becomes faster \
-                        at once, something else changed at the same moment"
+            "`iowhy stat -d {name} 1` while it is reverted: if nothing becomes faster at once, \
+                        something else changed at the same moment"
         ))
 }
 
-/// Whether a shell takes it as it is: a recording may hold anything.
+/// Whether it is safe in a shell without quoting: a recording may hold anything.
 fn is_plain(text: &str) -> bool {
     text.chars().all(|it| it.is_ascii_alphanumeric() || "-_ /".contains(it)) && !text.is_empty()
 }
@@ -206,7 +206,11 @@ fn sentence(facts: &Facts<'_>, slower: &Slower<'_>) -> String {
     let (now, then) = (slower.figure(&slower.since), slower.figure(&slower.before));
     let what = match slower.work {
         Work::Bytes => {
-            format!("{name} gives {} instead of {} a second", words::bytes(now), words::bytes(then))
+            format!(
+                "{name} moves {} instead of {} per second",
+                words::bytes(now),
+                words::bytes(then)
+            )
         }
         Work::Requests => {
             format!("requests of {name} take {} instead of {}", words::time(now), words::time(then))
@@ -232,7 +236,7 @@ fn sentence(facts: &Facts<'_>, slower: &Slower<'_>) -> String {
 }
 
 impl Slower<'_> {
-    /// What is compared: bytes a second, or a request's mean time, nanoseconds.
+    /// What is compared: bytes a second, or the mean time of a request, nanoseconds.
     fn figure(&self, part: &Part) -> f64 {
         match self.work {
             Work::Bytes => part.bytes_per_s(),
@@ -252,10 +256,10 @@ mod tests {
     const READ: Operation = Operation::Read;
     const WRITE: Operation = Operation::Write;
 
-    /// Requests that are sent at once: operation, bytes, nanoseconds, program.
+    /// Requests that are submitted together: operation, bytes, nanoseconds, program.
     type Sent = Vec<(Operation, u64, u64, &'static str)>;
 
-    /// A setting that was seen to change between these seconds.
+    /// A setting that changed between these seconds.
     fn change(setting: &str, between_s: (u64, u64), before: &str, after: &str) -> SettingChange {
         SettingChange {
             setting: setting.to_owned(),
@@ -270,8 +274,8 @@ mod tests {
         change("queue/scheduler", between_s, "[none] bfq", "none [bfq]")
     }
 
-    /// What is said of a change, where `next` gives what is sent at a time of the watch, and how long until it is
-    /// asked again.
+    /// The finding for a change; `next` returns what is submitted at a time of the watch, and the
+    /// time until its next call.
     fn said(
         seconds: u64,
         changed: SettingChange,
@@ -298,7 +302,7 @@ mod tests {
         findings.into_iter().find(|it| it.cause == "config-regression")
     }
 
-    /// The same, where it is blamed.
+    /// The same, if the change is blamed.
     fn blamed(
         seconds: u64,
         changed: SettingChange,
@@ -307,7 +311,7 @@ mod tests {
         said(seconds, changed, next).filter(|it| it.sentence.contains(" instead of "))
     }
 
-    /// So many at once, the next when they are done.
+    /// A batch of this size, the next when it completes.
     fn alike(count: usize, operation: Operation, bytes: u64, ns: u64) -> (u64, Sent) {
         (ns, vec![(operation, bytes, ns, "db"); count])
     }
@@ -444,8 +448,10 @@ mod tests {
             |before: &str, after: &str| change("queue/read_ahead_kb", (5, 6), before, after);
         let smaller = |at| then(at, alike(2, READ, 131_072, 5 * MS), alike(1, READ, 4096, 2 * MS));
         let found = blamed(10, changed("128", "4"), smaller);
-        assert!(found.is_some_and(|it| it.sentence.contains("a second since queue/read_ahead_kb")));
-        // More of it makes no request smaller, and writes are not read ahead.
+        assert!(
+            found.is_some_and(|it| it.sentence.contains("per second since queue/read_ahead_kb"))
+        );
+        // More readahead makes no request smaller, and writes are not read ahead.
         assert_eq!(blamed(10, changed("128", "4096"), smaller), None);
         let writes = |at| then(at, alike(2, WRITE, 131_072, 5 * MS), alike(1, WRITE, 4096, 2 * MS));
         assert_eq!(blamed(10, changed("128", "4"), writes), None);

@@ -1,4 +1,4 @@
-//! The first write to a file of a lower layer copies all of it.
+//! The first write to a file of a lower layer copies the whole file.
 
 use super::*;
 
@@ -7,12 +7,12 @@ const COPY: &[&str] = &["ovl_copy_up*", "ovl_do_copy_up*"];
 
 rule!(
     "copy-up",
-    "a file that overlayfs copies before the first change",
-    "A container's files are layers (overlayfs). The first open for writing, chmod, touch or \
-     rename of a file that lies in a lower layer copies the whole file to the container's own \
-     layer, syncs it, and only then returns: seconds for a large one, in a call that changes a \
-     single byte.",
-    "Later writes to the same file, which lies in the upper layer then.",
+    "overlayfs copy-up",
+    "A container's files are stacked in layers (overlayfs). The first open for writing, chmod, \
+     touch or rename of a file in a lower layer copies the whole file to the container's upper \
+     layer, syncs it, and only then returns: this takes seconds for a large file, in a call that \
+     changes a single byte.",
+    "Later writes to the same file, by then in the upper layer, are as slow.",
     needs: [Waits],
     symptoms: ["writeback-burst", "bulk-scan", "serial-reads"],
 );
@@ -29,30 +29,33 @@ fn judge(facts: &Facts<'_>) -> Judged {
     subject.file = file.or(subject.file);
     let what = subject.file.clone().unwrap_or_else(|| "a file of a lower layer".to_owned());
     let sentence = format!(
-        "{} waits while overlayfs copies {what} into its own layer before the first change",
+        "{} waits while overlayfs copies {what} to the upper layer before its first change",
         words::who(&subject),
     );
     Ok(Finding::of_blocked(facts, stacked.time_ns, sentence)
         .about(subject)
         .sure(Confidence::Certain)
-        .shown("waits inside the copy", stacked.time_ns as f64, "ns", "iowhy waits")
-        .shown("longest", stacked.longest_ns as f64, "ns", "iowhy waits")
+        .shown("blocked time in the copy", stacked.time_ns as f64, "ns", "iowhy waits")
+        .shown("longest wait", stacked.longest_ns as f64, "ns", "iowhy waits")
         .fix(
-            "keep files that change in a volume (bind mount), not in the image; where only \
-             attributes change (chown, chmod, touch at start-up), do it when the image is built, \
-             or mount with metacopy=on if all layers are trusted",
+            "keep files that change in a volume (bind mount), not in the image; if only attributes \
+             change (chown, chmod, touch at start-up), change them when the image is built, or \
+             mount with metacopy=on if all layers are trusted",
         )
-        .check("the second change of the same file takes no time; if it does, it was not the copy")
+        .check(
+            "a second change of the same file takes no time; if it does, the copy is not the \
+                cause",
+        )
         .into())
 }
 
-/// The files that are copied: those that most requests of the device are about, or their pattern.
+/// Returns the copied files, as a pattern: those with most requests on the device.
 fn copied(facts: &Facts<'_>, device: &str) -> Option<String> {
     let files = &facts.patterns(device)?.access.files;
     let all: u64 = files.iter().map(|it| it.requests).sum();
     let mut most: Vec<_> = files.iter().collect();
     most.sort_by_key(|it| std::cmp::Reverse(it.requests));
-    // Half of them are the copy's writes, which belong to a new file.
+    // Half of the requests are the copy's writes, which belong to a new file.
     let (mut names, mut sum): (Vec<&str>, u64) = (Vec::new(), 0);
     for it in most {
         if 4 * sum >= all {

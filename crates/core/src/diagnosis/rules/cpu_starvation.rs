@@ -1,4 +1,4 @@
-//! What a thread waited for is there, but it does not get a CPU.
+//! A thread's I/O has completed, but it does not get a CPU.
 
 use super::*;
 use crate::analysis::patterns::WaitGroup;
@@ -9,27 +9,28 @@ use crate::model::metric::process_of;
 use facts::Waited;
 use std::collections::BTreeMap;
 
-/// The share of the blocked time that programs which are starved want a CPU after their waits. Chosen.
+/// The least ratio of starved programs' run queue delays after waits to the blocked time. Chosen.
 const SHARE: f64 = 0.2;
-/// What delays of 3 ms and more must be of the blocked time, and of all delays after waits: with less a thread pays
-/// the price of switches. Chosen; a fifth to a quarter, and three to seven tenths in the lab.
+/// The least share of delays of 3 ms and more in the blocked time, and in all delays after waits:
+/// below it a thread pays for context switches. Chosen; a fifth to a quarter, and three to seven
+/// tenths in the lab.
 const STARVED: f64 = 0.15;
 const OF_DELAYS: f64 = 0.2;
-/// Waits a second from which on a program does I/O all the time, so that who holds it back holds its I/O
-/// back. Chosen, as for syncs (fsync-heavy).
+/// The least waits per second of a program that does I/O all the time, so that throttling it
+/// throttles its I/O. Chosen, as for syncs (fsync-heavy).
 const WAITS_PER_S: f64 = 20.0;
-/// The share of its cgroup's CPU time that it must use: where others use the limit up, nothing tells
-/// whether it wants a CPU. Chosen: more than all others.
+/// The least share of its cgroup's CPU time that it uses: if others use up the limit, it is unknown
+/// whether it needs a CPU. Chosen: more than all others.
 const MOST_OF_CPU: f64 = 0.5;
 
 rule!(
     "cpu-starvation",
-    "a CPU that is not free after the I/O",
-    "The device has answered and the thread is woken, but other work has its CPU: a real-time task, a \
-     limit of its cgroup (cpu.max), a hypervisor. The program measures slow I/O, although the requests \
-     were fast. Since Linux 6.18 a limit stops a thread only where it goes back to its program: after its \
-     wait, so that the cgroup's own count (cpu.stat) is what tells.",
-    "Delays of microseconds, which are the price of a switch.",
+    "no CPU after I/O completion",
+    "The request has completed and the thread is woken, but its CPU is taken by a real-time task, \
+     by its cgroup's limit (cpu.max) or by the hypervisor. The program measures slow I/O, although \
+     the requests were fast. Since Linux 6.18 a limit stops a thread only when it returns to user \
+     space, after its wait, so only the cgroup's own count (cpu.stat) shows it.",
+    "The delays take microseconds, the cost of a context switch.",
     needs: [Waits],
 );
 
@@ -41,15 +42,15 @@ fn judge(facts: &Facts<'_>) -> Judged {
     Ok(starved(facts).map_or(Verdict::Clear, Verdict::from))
 }
 
-/// For how long a program wants a CPU, nanoseconds.
+/// How long a program waits for a CPU, nanoseconds.
 #[derive(Clone, Copy, Default)]
 struct Wanted {
     /// In delays of 3 ms and more after a wait.
     starved_ns: u64,
-    /// After its waits in all.
+    /// After its waits, in total.
     after_ns: u64,
-    /// Between its waits, if it does I/O all the time, and waits for it more than that: who computes is put off
-    /// wherever others compute, too.
+    /// Between its waits, if it does I/O all the time and waits longer for that: a program that
+    /// computes is preempted wherever others compute, too.
     beside_ns: u64,
     /// The time of its waits.
     waited_ns: u64,
@@ -73,7 +74,7 @@ impl Wanted {
     }
 }
 
-/// The programs that are starved, of which the first is named.
+/// Returns the finding for starved programs; it names the first of them.
 fn starved(facts: &Facts<'_>) -> Option<Finding> {
     let mut programs: BTreeMap<(u32, &str), Vec<&WaitGroup>> = BTreeMap::new();
     for group in &facts.summary().patterns.waits {
@@ -93,7 +94,7 @@ fn starved(facts: &Facts<'_>) -> Option<Finding> {
     let subject = Subject { device: None, file: None, ..Waited::of(groups).subject() };
     let its = wanted.all_ns() as f64 / (wanted.waited_ns + wanted.beside_ns).max(1) as f64;
     let sentence = format!(
-        "{} gets no CPU when its I/O is done: {} of what its I/O seems to take",
+        "{} gets no CPU when its I/O completes: {} of its apparent I/O time",
         words::who(&subject),
         words::percent(its),
     );
@@ -101,15 +102,16 @@ fn starved(facts: &Facts<'_>) -> Option<Finding> {
     let finding = of_lost(facts, lost_ns, beside_ns, sentence)
         .about(subject)
         .sure(Confidence::Certain)
-        .shown("awake and without a CPU for 3 ms and more after a wait", starved_ns as f64, "ns", "iowhy waits")
-        .shown("awake and without a CPU in all, between waits, too", lost_ns as f64, "ns", format!("cat /proc/{pid}/task/*/schedstat"))
-        .shown("of the time that it waits or is kept from a CPU", its * 100.0, "%", "iowhy waits")
-        .fix("find what has the CPU (`top`): real-time tasks (rt in PR), a hypervisor (st, steal time: ask for more CPU), a limit (cpu.max of its cgroup), many others; let those do less, or give it a CPU of its own")
+        .shown("run queue delays of 3 ms and more after waits", starved_ns as f64, "ns", "iowhy waits")
+        .shown("run queue delays in total, also between waits", lost_ns as f64, "ns", format!("cat /proc/{pid}/task/*/schedstat"))
+        .shown("share of waits and run queue delays without a CPU", its * 100.0, "%", "iowhy waits")
+        .fix("find what takes the CPU (`top`): real-time tasks (rt in PR), the hypervisor (st, steal time: request more CPU), a limit (cpu.max of its cgroup), many other tasks; reduce their load, or give the program its own CPU")
         .check("on an idle CPU (taskset) the delay is gone; if not, the device wakes it late");
     Some(finding)
 }
 
-/// A finding of `lost_ns`, of which `beside_ns` lie between waits: those are in no sum of them.
+/// Returns a finding for `lost_ns`, of which `beside_ns` are between waits and therefore not part
+/// of the blocked time.
 fn of_lost(facts: &Facts<'_>, lost_ns: u64, beside_ns: u64, sentence: String) -> Finding {
     let all_ns = facts.blocked_ns() + beside_ns;
     let impact = lost_ns as f64 / all_ns.max(1) as f64;
@@ -117,20 +119,21 @@ fn of_lost(facts: &Facts<'_>, lost_ns: u64, beside_ns: u64, sentence: String) ->
     Finding::of_share(ImpactOf::BlockedTime, impact, threads, sentence)
 }
 
-/// Programs that the limit of their cgroup's CPU time holds back.
+/// Programs throttled by their cgroup's CPU limit.
 struct Held<'a> {
     waited: Waited<'a>,
-    /// Their cgroup, where it is known.
+    /// Their cgroup, if it is known.
     cgroup: Option<&'a str>,
-    /// For how long, on all CPUs together.
+    /// Throttled time of all CPUs together, nanoseconds.
     limited_ns: u64,
-    /// The part of it that can be theirs: no more than what they did not wait, and what their waits hold.
+    /// The part of it that can be theirs, nanoseconds: delays within their waits, and at most the
+    /// time that they did not wait.
     lost_ns: u64,
-    /// Their waits, and the part of `lost_ns` that is in none.
+    /// Their waits, and the part of `lost_ns` outside them, nanoseconds.
     whole_ns: u64,
 }
 
-/// The programs that lose most by a limit of CPU time. Those of one cgroup have the same count.
+/// Returns the programs that lose most to a CPU limit. Programs of one cgroup share one count.
 fn held_back<'a>(facts: &Facts<'a>) -> Option<Held<'a>> {
     let counts = facts.summary().samples.of(Metric::HeldBack);
     let mut cgroups: BTreeMap<u64, Vec<&'a Series>> = BTreeMap::new();
@@ -176,7 +179,8 @@ fn held_in<'a>(facts: &Facts<'a>, members: &[&'a Series]) -> Option<Held<'a>> {
 }
 
 impl Held<'_> {
-    /// Where its cgroup is below /sys/fs/cgroup, as a shell's word: version 1 has a hierarchy for CPUs.
+    /// Returns the path of its cgroup below /sys/fs/cgroup, quoted for the shell: version 1 has a
+    /// hierarchy for CPUs.
     fn folder(&self, facts: &Facts<'_>) -> Option<String> {
         let path = self.cgroup?;
         let mut known = facts.summary().environment.cgroups.iter();
@@ -190,20 +194,20 @@ impl Held<'_> {
         let (its, pid) = (lost_ns as f64 / whole_ns.max(1) as f64, words::pid(&subject));
         let cgroup = self.cgroup.map(|path| format!(" ({path})")).unwrap_or_default();
         let sentence = format!(
-            "the limit of CPU time of its cgroup{cgroup} holds {} back: {} of what its I/O seems to take",
+            "the CPU limit of its cgroup{cgroup} throttles {}: {} of its apparent I/O time",
             words::who(&subject),
             words::percent(its),
         );
         of_lost(facts, lost_ns, whole_ns - waited.time_ns, sentence)
             .about(subject)
-            .shown("held back by the limit, on all CPUs", limited_ns as f64, "ns", match self.folder(facts) {
+            .shown("CPU throttled time, on all CPUs", limited_ns as f64, "ns", match self.folder(facts) {
                 Some(name) => format!("cat /sys/fs/cgroup{name}/cpu.stat"),
                 None => format!("cat /proc/{pid}/cgroup"),
             })
-            .shown("of the time that it waits or is held back", its * 100.0, "%", "iowhy waits")
-            .shown("its waits", waited.waits as f64 / facts.seconds(), "1/s", "iowhy waits")
-            .fix("a higher limit: cpu.max of its cgroup (version 1: cpu.cfs_quota_us, Kubernetes: limits.cpu), or less that computes within it")
-            .check("nr_throttled in cpu.stat (version 1: below its cpu controller) no longer grows with a higher limit; if its I/O is as slow then, it was not the limit")
+            .shown("share of waits and throttled time without a CPU", its * 100.0, "%", "iowhy waits")
+            .shown("waits", waited.waits as f64 / facts.seconds(), "1/s", "iowhy waits")
+            .fix("raise the limit: cpu.max of its cgroup (version 1: cpu.cfs_quota_us, Kubernetes: limits.cpu), or reduce the CPU load within it")
+            .check("nr_throttled in cpu.stat (version 1: below its cpu controller) stops growing with a higher limit; if its I/O is as slow then, the limit is not the cause")
     }
 }
 
@@ -216,7 +220,7 @@ mod tests {
     const MS: u64 = 1_000_000;
     const S: u64 = 1_000 * MS;
 
-    /// A reader of 100 requests a second, of `each` nanoseconds.
+    /// A reader of 100 requests per second, of `each` nanoseconds.
     fn reader(each: u64) -> Script {
         let mut script = Script::new(10);
         for index in 0..1000 {
@@ -232,7 +236,13 @@ mod tests {
         let (scope, word) = (metric.info().scope, metric.info().word);
         let (subject, metric) = (script.names.intern(subject), script.names.intern(word));
         for (time_ns, value) in [(START_NS, 5), (START_NS + 10 * S, 5 + change)] {
-            script.batch.samples.push(Sample { time_ns, scope, subject, metric, value: value as f64 });
+            script.batch.samples.push(Sample {
+                time_ns,
+                scope,
+                subject,
+                metric,
+                value: value as f64,
+            });
         }
     }
 
@@ -240,7 +250,8 @@ mod tests {
         diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "cpu-starvation")
     }
 
-    /// The reader in a cgroup whose limit holds it back for so long, with `others` of its CPU time.
+    /// The reader in a cgroup whose limit throttles it for this long, with `others` of its CPU
+    /// time.
     fn limited(each: u64, limited_ns: u64, others: u64) -> Script {
         let mut script = reader(each);
         counter(&mut script, Metric::CgroupHeldBack, "/pods/a", limited_ns);
@@ -251,11 +262,11 @@ mod tests {
         script
     }
 
-    /// The same reader, who wants a CPU for so long after each wait, and before it.
+    /// The same reader, which waits this long for a CPU after each wait, and before it.
     fn starved(after_ns: u64, before_ns: u64) -> Script {
         let mut script = reader(4 * MS);
         for (index, wait) in script.batch.waits.iter_mut().enumerate() {
-            // One of ten waits has all of it: delays of 10 ms and more.
+            // One of ten waits has all of the delay: 10 ms and more.
             let late = if index % 10 == 0 { 10 * after_ns } else { 0 };
             wait.run_queue_ns = late;
             wait.duration_ns += late;
@@ -267,12 +278,13 @@ mod tests {
     #[test]
     fn time_between_waits_counts_where_waits_tell_of_starvation() {
         let starving = found(&starved(2 * MS, 3 * MS)).unwrap();
-        // Of six seconds of waits two are for a CPU, and three lie beside them.
+        // Two of six seconds of waits are for a CPU, and three more are between waits.
         assert!((starving.impact - 5.0 / 9.0).abs() < 0.01, "{starving:?}");
         assert_eq!((starving.evidence[0].figure, starving.evidence[1].figure), (2e9, 5e9));
-        // One that computes is put off now and then, and has its CPU when its I/O is done.
+        // A program that computes is preempted occasionally, and gets its CPU when its I/O
+        // completes.
         assert_eq!(found(&starved(0, 9 * MS)), None);
-        // Or it waits for others that compute more than for I/O.
+        // Or it waits longer for the CPU than for I/O.
         let busy = found(&starved(2 * MS, 9 * MS)).unwrap();
         assert_eq!(busy.evidence[1].figure, 2e9);
     }
@@ -297,15 +309,18 @@ mod tests {
     #[test]
     fn a_limit_of_cpu_time_is_named() {
         let found = found(&limited(100_000, 8 * S, 0)).unwrap();
-        assert!((0.97..1.0).contains(&found.impact) && found.severity == Severity::Critical, "{found:?}");
+        assert!(
+            (0.97..1.0).contains(&found.impact) && found.severity == Severity::Critical,
+            "{found:?}"
+        );
         assert_eq!((found.subject.pid, found.evidence[0].figure), (Some(7), 8e9));
-        assert!(found.sentence.contains("(/pods/a) holds cat (7) back"), "{}", found.sentence);
+        assert!(found.sentence.contains("(/pods/a) throttles cat (7)"), "{}", found.sentence);
     }
 
     #[test]
     fn a_limit_that_holds_nobody_back_is_silent() {
         assert_eq!(found(&limited(100_000, 0, 0)), None);
-        // Of ten seconds it waits nine and a half: the disk is what is slow.
+        // It waits nine and a half of ten seconds: the disk is slow.
         assert_eq!(found(&limited(9_500_000, 8 * S, 0)), None);
     }
 

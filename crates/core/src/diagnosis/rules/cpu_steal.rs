@@ -1,30 +1,30 @@
-//! The hypervisor gives this machine's CPUs to others, so that completions are handled late.
+//! The hypervisor takes this machine's CPUs away, and completions are handled late.
 
 use super::*;
 use crate::analysis::summary::Series;
 use crate::model::Metric;
 
-/// The share of the CPU time that is stolen, from which on it is felt: providers and Linux vendors
-/// call 5 to 10 % a reason to act.
+/// The least share of stolen CPU time that matters: providers and Linux vendors call 5 to 10 % a
+/// reason to act.
 const STOLEN: f64 = 0.05;
-/// The share from which on nothing that runs here is without it: a CPU is away for as long as it is there, so
-/// that half of all completions find it away. Chosen.
+/// The least share that affects everything: half of all completions arrive while their CPU is away.
+/// Chosen.
 const MOST: f64 = 0.5;
-/// How many times longer requests take in the seconds with more than that, on every device, than in the
-/// others. Chosen.
+/// How many times longer requests take on every device in seconds with steal than in the others.
+/// Chosen.
 const SLOWER: f64 = 1.5;
-/// Requests in each kind of second that a device needs to be compared. Chosen.
+/// The least number of requests in each kind of second to compare a device. Chosen.
 const REQUESTS: u64 = 30;
-/// Parts of the watch of each kind that it takes, so that one slow request makes no difference. Chosen.
+/// The least number of bins of each kind, so that one slow request makes no difference. Chosen.
 const BINS: usize = 3;
 
 rule!(
     "cpu-steal",
-    "CPU time that the hypervisor gives to others",
-    "While a virtual CPU does not run, no interrupt of its disk is handled and no woken thread \
-     goes on. Requests seem to take longer, on every device at once, although the disks behind \
-     them are as fast as before: the clock goes on, the machine does not.",
-    "Devices of which only one is slower, or times that do not follow the steal.",
+    "CPU steal by the hypervisor",
+    "While a virtual CPU does not run, it handles no disk interrupt and runs no woken thread. \
+     Requests seem to take longer, on every device at once, although the disks behind them are as \
+     fast as before: the clock runs, the machine does not.",
+    "Only one of several devices is slower, or the times do not follow the steal.",
     needs: [Waits],
     symptoms: ["device-slow-tail", "noisy-neighbour", "cpu-starvation"],
 );
@@ -44,20 +44,21 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let waited = facts.waits(|_| true);
     let cpus = f64::from(facts.summary().environment.cpus.max(1));
     let late: f64 = match &compared {
-        // No request is late for longer than CPUs are away, if each were away at another time.
+        // No request is delayed longer than CPUs are away, even if each is away at a different
+        // time.
         Some(it) => it.extra_share.min(share * cpus),
         None => share,
     };
     let threads = late * waited.time_ns as f64 / facts.duration_ns().max(1) as f64;
     let sentence = match &compared {
         Some(it) => format!(
-            "the hypervisor takes {} of the CPU time; in seconds with much of it requests take {} \
-             times as long, on every device",
+            "the hypervisor steals {} of the CPU time; in seconds with steal, requests take {} \
+             times as long on every device",
             words::percent(share),
             words::number(it.times),
         ),
         None => format!(
-            "the hypervisor takes {} of the CPU time: requests and woken threads wait for a CPU \
+            "the hypervisor steals {} of the CPU time: requests and woken threads wait for a CPU \
              that does not run",
             words::percent(share),
         ),
@@ -71,25 +72,25 @@ fn judge(facts: &Facts<'_>) -> Judged {
             Confidence::Possible
         })
         .shown("stolen CPU time", share * 100.0, "%", "vmstat 1")
-        .shown("stolen of each second, on all CPUs together", share * cpus, "CPUs", "vmstat 1")
+        .shown("mean stolen CPUs", share * cpus, "CPUs", "vmstat 1")
         .fix(
-            "a larger or dedicated instance (burstable ones, AWS T and the like, steal once \
-             their CPU credit is used up: look at its graph), fewer guests on the host, or \
-             less CPU work at a time",
+            "use a larger or dedicated instance (burstable ones, AWS T and the like, steal once \
+             their CPU credit is used up: check its graph), fewer guests on the host, or less \
+             concurrent CPU load",
         )
-        .check("`vmstat 1`: where st is 0 while requests are as slow, something else slows them");
+        .check("`vmstat 1`: if st is 0 while requests are as slow, something else slows them");
     Ok(finding.into())
 }
 
-/// All that CPUs can do with their time.
+/// All states of CPU time.
 const CPU_TIMES: &[Metric] =
     &[Metric::CpuUser, Metric::CpuSystem, Metric::CpuIdle, Metric::CpuIoWait, Metric::CpuSteal];
 
 /// Requests in seconds with and without steal.
 struct Compared {
-    /// How many times longer they take on the device on which the difference is smallest.
+    /// How many times longer they take, on the device with the smallest difference.
     times: f64,
-    /// What all devices' requests took longer, as a share of their time.
+    /// The extra time of all devices' requests, as a share of their time.
     extra_share: f64,
 }
 
@@ -98,7 +99,7 @@ struct Compared {
 struct Side {
     requests: u64,
     time_ns: u64,
-    /// The mean times of requests of each bin.
+    /// The mean request time of each bin, nanoseconds.
     means: Vec<f64>,
 }
 
@@ -112,7 +113,8 @@ impl Side {
         self.means.push(time_ns as f64 / requests as f64);
     }
 
-    /// The median of the bins' means, which one slow request does not change; `None` where there are too few.
+    /// Returns the median of the bins' means, which one slow request does not change; `None` if
+    /// there are too few.
     fn usual_ns(&mut self) -> Option<f64> {
         self.means.sort_by(f64::total_cmp);
         let median = self.means.get(self.means.len() / 2).copied();
@@ -120,7 +122,8 @@ impl Side {
     }
 }
 
-/// `None` where there are no seconds of both kinds, or a device does not follow.
+/// Returns `None` if there are not enough seconds of both kinds, or a device does not follow the
+/// steal.
 fn compare(facts: &Facts<'_>, steal: &Series) -> Option<Compared> {
     let cpus = f64::from(facts.summary().environment.cpus.max(1));
     let start_ns = facts.summary().environment.start_ns;
@@ -162,8 +165,8 @@ mod tests {
     const MS: u64 = 1_000_000;
     const S: u64 = 1_000_000_000;
 
-    /// Two devices; in the last five of ten seconds `stolen` of the CPU time goes, and requests of the first
-    /// take `slow`, of the second `other`.
+    /// Two devices; in the last five of ten seconds `stolen` of the CPU time is stolen, and
+    /// requests of the first take `slow`, of the second `other`.
     fn found(stolen: f64, slow: u64, other: u64) -> Option<Finding> {
         let mut script = Script::new(10);
         let (mut steal, mut idle) = (0.0, 0.0);
@@ -215,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_cpu_that_is_away_most_of_the_time_is_felt_by_all() {
-        // Of ten seconds five.
+        // Five of ten seconds.
         assert_eq!(found(0.98, 4 * MS, MS).unwrap().confidence, Confidence::Possible);
         assert_eq!(found(1.02, 4 * MS, MS).unwrap().confidence, Confidence::Likely);
     }
@@ -223,7 +226,7 @@ mod tests {
     #[test]
     fn one_device_alone_is_slow_by_itself_and_a_little_steal_is_normal() {
         assert_eq!(found(0.3, 4 * MS, MS).unwrap().confidence, Confidence::Possible);
-        // Of ten seconds half.
+        // Half of ten seconds.
         assert_eq!(found(0.09, 4 * MS, 3 * MS), None);
         assert!(found(0.11, 4 * MS, 3 * MS).is_some());
     }

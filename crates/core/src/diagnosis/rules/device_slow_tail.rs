@@ -1,4 +1,4 @@
-//! The device itself is slow now and then, or fails requests.
+//! The device itself is occasionally slow, or fails requests.
 
 use super::super::finding;
 use super::*;
@@ -7,45 +7,49 @@ use crate::analysis::summary::{Bucket, DeviceSummary};
 use crate::analysis::{Direction, Interval};
 use std::ops::RangeInclusive;
 
-/// From which time on a single request is an outlier: a healthy 7200 rpm disk stayed below 160 ms
-/// under load in M. Brooker's comparison (2013), its failing sibling took 1.15 s.
+/// The least time of an outlier: a healthy 7200 rpm disk stayed below 160 ms under load in M.
+/// Brooker's comparison (2013), its failing sibling took 1.15 s.
 const OUTLIER_NS: u64 = 200_000_000;
-/// The same of flash that is built in: garbage collection, thermal throttling and a link that wakes up
-/// take 5 to 150 ms where a read takes a tenth of one. Chosen below what databases' own logs call slow.
+/// The same for local flash: garbage collection, thermal throttling and link power-up take 5 to 150
+/// ms, while a read takes 0.1 ms. Chosen below what databases' own logs call slow.
 const OF_FLASH_NS: u64 = 5_000_000;
-/// The same of other flash, and this multiple of the median: a hypervisor, a network and a busy host add
-/// some milliseconds. Chosen.
+/// The same for other flash, and this multiple of the median: a hypervisor, a network and a busy
+/// host add some milliseconds. Chosen.
 const OF_SHARED_FLASH_NS: u64 = 20_000_000;
 const TIMES_MEDIAN_SHARED: f64 = 50.0;
-/// One request this long is worth a warning however many there are: five times the longest of a
-/// healthy disk. Chosen.
+/// A single request this long is worth a warning: five times the longest of a healthy disk. Chosen.
 const LONG_NS: u64 = 1_000_000_000;
 /// An outlier takes at least this multiple of the median. Chosen.
 pub(super) const TIMES_MEDIAN: f64 = 20.0;
-/// And this multiple of what the queue in front of it explains (Little's law). Chosen.
+/// And at least this multiple of what the queue in front of it explains (Little's law). Chosen.
 const TIMES_QUEUE: f64 = 8.0;
-/// And this multiple of what the bytes in flight explain at the rate that the device reached: of a queue that
-/// is emptied, the mean is half of what the last one waits for, and bins blur it. Chosen.
+/// And at least this multiple of what the bytes in flight explain at the rate that the device
+/// reached: while a queue drains, the mean is half of what its last request waits for, and bins
+/// blur it. Chosen.
 const TIMES_BYTES: f64 = 4.0;
-/// At most this share of the requests: where more are slow, it is not the tail.
+/// At most this share of the requests: if more are slow, it is not the tail.
 const RARE: f64 = 0.05;
-/// What errors are a share of at least: one error of one request is no dead device yet.
+/// The least number of requests that errors are a share of: one failed request of one does not make
+/// a dead device.
 const LEAST_REQUESTS: u64 = 100;
-/// Outliers after which hardly another request completes, from which on the device is slow for good. Chosen.
+/// The least number of outliers, after which hardly another request completes, for a device that
+/// stays slow. Chosen.
 const LEAST_LASTING: usize = 3;
-/// Errors that devices and paths give for what they cannot do: EIO, ENODATA (medium), EILSEQ
-/// (protection), ETIMEDOUT, EREMOTEIO, ENOLINK. ETIME is a limit that the host itself has set.
+/// Errors of failing devices and paths: EIO, ENODATA (medium), EILSEQ (protection), ETIMEDOUT,
+/// EREMOTEIO, ENOLINK. ETIME is a limit set by the host itself.
 const FAILING: &[i32] = &[-5, -61, -84, -110, -121, -67];
 
 rule!(
     "device-slow-tail",
-    "a device that is slow or fails now and then",
-    "Most requests are fast, a few take tens to thousands of times longer between the driver and the \
-     completion (D2C), and what they delay waits for them: commits, pages, whole queues. The queue in \
-     front of the device does not explain them, and neither does the load. Disks do this when they \
-     retry a sector, SSDs when they collect garbage or near their end, networks when they lose a \
-     packet. Averages hide it: one in a thousand requests of a second doubles a mean of a millisecond.",
-    "Outliers that go with bursts of load, or that a sibling device under the same load has too.",
+    "a device with latency outliers or errors",
+    "Most requests are fast, but a few take tens to thousands of times longer from issue to \
+     completion (D2C), and commits, pages or whole queues wait for them. Neither the queue in \
+     front of the device nor the load explains them. Disks do this when they retry a sector, SSDs \
+     during garbage collection or near the end of their life, networks when they lose a packet. \
+     Averages hide it: one request in a thousand that takes a second doubles a mean of a \
+     millisecond.",
+    "The outliers coincide with bursts of load, or a sibling device under the same load has them \
+     too.",
 );
 
 struct Tail {
@@ -74,7 +78,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     Ok(worst.map_or(Verdict::Clear, |(_, finding)| finding.into()))
 }
 
-/// From which time on a request of the device is an outlier, and from which multiple of the median.
+/// Returns the least time of an outlier of the device, nanoseconds, and its least multiple of the
+/// median.
 fn outlier(facts: &Facts<'_>, device: &DeviceSummary) -> (f64, f64) {
     match facts.setting(device, "queue/rotational") == Some("0") {
         true if facts.is_own_drive(device) => (OF_FLASH_NS as f64, TIMES_MEDIAN),
@@ -111,7 +116,7 @@ fn tail(facts: &Facts<'_>, device: &DeviceSummary, direction: Direction) -> Opti
     })
 }
 
-/// The share of the outliers' time that what the device did for others meanwhile does not explain.
+/// Returns the share of the outliers' time that the device's other work meanwhile does not explain.
 fn unexplained(
     facts: &Facts<'_>,
     device: &DeviceSummary,
@@ -135,15 +140,15 @@ fn unexplained(
     if of_all > 0.0 { of_left / of_all } else { 1.0 }
 }
 
-/// The bins of the timeline in which a slow request was at the device.
+/// Returns the bins of the timeline during which a slow request was at the device.
 fn span(timeline: &Timeline, slow: &Slow) -> RangeInclusive<usize> {
     let bin_ns = timeline.bin_ns.max(1);
     let begin = (slow.ended_ns.saturating_sub(slow.d2c_ns) / bin_ns) as usize;
     begin..=(slow.ended_ns / bin_ns) as usize
 }
 
-/// How long the device takes for all bytes that were in flight with a slow one, at the highest rate that it
-/// reached, nanoseconds.
+/// Returns the time the device takes for all bytes in flight with a slow request, at the highest
+/// rate that it reached, nanoseconds.
 fn transfer_ns(timeline: &Timeline, slow: &Slow) -> f64 {
     let bin_ns = timeline.bin_ns.max(1) as f64;
     let bins = timeline.bins.get(span(timeline, slow)).unwrap_or_default();
@@ -153,8 +158,8 @@ fn transfer_ns(timeline: &Timeline, slow: &Slow) -> f64 {
     in_flight * bin_ns / most.max(1) as f64
 }
 
-/// How many other requests the device worked on at a time while it had a slow one: of those that
-/// completed meanwhile, since what completes with it may have waited for it.
+/// Returns the mean number of other requests in service during a slow one. Only those that
+/// completed meanwhile count: what completes with it may have waited for it.
 fn depth(timeline: &Timeline, slow: &Slow) -> f64 {
     let bin_ns = timeline.bin_ns.max(1) as f64;
     let time = |bins: &[Bin]| bins.iter().map(|bin| bin.d2c_ns as f64).sum::<f64>();
@@ -169,8 +174,8 @@ fn depth(timeline: &Timeline, slow: &Slow) -> f64 {
     others / (last.len().max(1) as f64 * bin_ns)
 }
 
-/// Whether hardly any other request of the direction completed once the first outlier had begun: then the
-/// device has become slow for good, and it is no tail.
+/// Whether hardly any other request of the direction completed after the first outlier began: then
+/// the device stays slow, and this is not a tail.
 fn stays_slow(facts: &Facts<'_>, device: &DeviceSummary, direction: Direction, slow: f64) -> bool {
     let Some(patterns) = facts.patterns(&device.device) else { return false };
     let is_write = direction == Direction::Write;
@@ -179,7 +184,7 @@ fn stays_slow(facts: &Facts<'_>, device: &DeviceSummary, direction: Direction, s
     let begins = outliers.iter().map(|it| *span(&patterns.timeline, it).start());
     let Some(first) = begins.min() else { return false };
     let completed = |bin: &Bin| if is_write { bin.requests - bin.reads } else { bin.reads };
-    // The first bin holds what completed before it, too.
+    // The first bin also holds what completed before it.
     let since = patterns.timeline.bins.get(first + 1..).unwrap_or_default();
     let all: u64 = since.iter().map(completed).sum();
     outliers.len() >= LEAST_LASTING && all < 2 * outliers.len() as u64
@@ -194,7 +199,7 @@ fn of_tail(
     let name = &device.device;
     let word = direction.word();
     let sentence = format!(
-        "{name} itself is slow now and then: {} of {} {word}s took {} or more of its time, up to {}, where half take {} at most",
+        "{name} itself is occasionally slow: {} of {} {word}s took {} or more of its time, up to {} each; the median is {}",
         words::count(tail.requests),
         words::count(tail.all),
         words::percent((tail.time_ns / tail.whole_ns.max(1) as f64).min(1.0)),
@@ -202,31 +207,49 @@ fn of_tail(
         words::time(tail.p50_ns as f64),
     );
     let device_name = Some(name.clone());
-    // A few slow ones prove less than many.
+    // A few slow requests prove less than many.
     let sure = if tail.requests >= 3 { Confidence::Likely } else { Confidence::Possible };
-    // One that no queue explains tells of the device, though it is a small part of all time.
+    // A request that no queue explains is worth reporting, even if it is a small part of the total
+    // time.
     let least = if tail.max_ns >= LONG_NS { Severity::Warning } else { Severity::Info };
     Finding::of_device(facts, tail.time_ns as u64, tail.whole_ns, sentence)
         .at_least(least)
         .about(Subject { device: device_name, ..Subject::default() })
         .sure(sure)
-        .shown(format!("longest {word} between driver and completion"), tail.max_ns as f64, "ns", format!("iowhy stages -d {name}"))
-        .shown("99.9 % take at most", tail.p999_ns as f64, "ns", format!("iowhy latency -d {name}"))
-        .shown("half take at most", tail.p50_ns as f64, "ns", format!("iowhy latency -d {name}"))
-        .shown("waiting before the driver, of all their time", facts::queue_share(device, direction) * 100.0, "%", format!("iowhy stages -d {name}"))
+        .shown(
+            format!("longest {word} (D2C)"),
+            tail.max_ns as f64,
+            "ns",
+            format!("iowhy stages -d {name}"),
+        )
+        .shown(
+            "99.9th percentile (D2C)",
+            tail.p999_ns as f64,
+            "ns",
+            format!("iowhy latency -d {name}"),
+        )
+        .shown("median (D2C)", tail.p50_ns as f64, "ns", format!("iowhy latency -d {name}"))
+        .shown(
+            "share of the time before the driver",
+            facts::queue_share(device, direction) * 100.0,
+            "%",
+            format!("iowhy stages -d {name}"),
+        )
         .fix(format!(
-            "compare it with a sibling under the same load (`iowhy diff RECORDING -d {name}=SIBLING`); look at its health log \
-             (`smartctl -a /dev/{name}`; `nvme smart-log /dev/{name}`: thermal and critical warnings), and replace it where \
-             that reports a failure; NVMe that is slow after idle: power states (APST), a link that came up narrower \
-             (current_link_width below max_link_width in its PCI device); a virtual disk has none of these: ask the provider"
+            "compare it with a sibling under the same load (`iowhy diff RECORDING -d \
+             {name}=SIBLING`); check its health log (`smartctl -a /dev/{name}`; `nvme smart-log \
+             /dev/{name}`: thermal and critical warnings), and replace it if that reports a \
+             failure; NVMe slow after idle: check power states (APST) and a degraded link \
+             (current_link_width below max_link_width in its PCI device); a virtual disk has none \
+             of these: ask the provider"
         ))
         .check(
-            "if a sibling shows the same outliers under the same load, the load or the driver makes \
-             them; a few events prove little: `iowhy -t 60` shows whether they come again",
+            "if a sibling shows the same outliers under the same load, the load or the driver \
+             causes them; a few events prove little: `iowhy -t 60` shows whether they recur",
         )
 }
 
-/// A device that ends requests with errors.
+/// A device that completes requests with errors.
 fn failing(facts: &Facts<'_>) -> Option<Verdict> {
     let failed = |device: &DeviceSummary| -> u64 {
         let known = device.errors.iter().filter(|it| FAILING.contains(&it.error));
@@ -240,19 +263,19 @@ fn failing(facts: &Facts<'_>) -> Option<Verdict> {
     }
     let name = &device.device;
     let sentence = format!(
-        "{name} fails: {} of {} requests ended with an error",
+        "{name} fails requests: {} of {} completed with an error",
         words::count(errors),
         words::count(all)
     );
-    // An error matters however few they are; many matter more.
+    // Even a single error matters; many matter more.
     let share = errors as f64 / all.max(LEAST_REQUESTS) as f64;
     let impact = share.max(finding::WARNING_IMPACT);
     let finding = Finding::of_share(ImpactOf::DeviceTime, impact, 1.0, sentence)
         .about(Subject { device: Some(name.clone()), ..Subject::default() })
         .sure(Confidence::Certain)
         .shown("failed requests", errors as f64, "requests", format!("iowhy snoop -d {name}"))
-        .fix("read dmesg and the device's health log (`smartctl -a`, `nvme smart-log`); where they say that it fails, copy what is on it, and replace it")
-        .check("errors of a removed or reset path stop by themselves: watch again");
+        .fix("read dmesg and the device's health log (`smartctl -a`, `nvme smart-log`); if they report a failing device, copy its data and replace it")
+        .check("errors of a removed or reset path stop on their own: watch again");
     Some(finding.into())
 }
 
@@ -272,7 +295,8 @@ mod tests {
         findings.into_iter().find(|it| it.cause == "device-slow-tail")
     }
 
-    /// 2,744 reads of a disk in 30 s, 10.5 ms each, of which the one in the middle takes `longest_ms`.
+    /// 2,744 reads of a disk in 30 s, 10.5 ms each, except that the one in the middle takes
+    /// `longest_ms`.
     fn disk(longest_ms: u64) -> Option<Finding> {
         let mut script = Script::new(30);
         for index in 0..2744_u64 {
@@ -291,7 +315,7 @@ mod tests {
         assert!(disk(999).is_none_or(|it| it.severity == Severity::Info));
     }
 
-    /// An SSD that answers in 80 µs, and every so often in `stall`.
+    /// An SSD that answers in 80 µs, and occasionally in `stall`.
     fn flash(stall: u64, is_virtual: bool, rotational: &str) -> Option<Finding> {
         let mut script = Script::new(10);
         script.environment.is_virtual = Some(is_virtual);
@@ -319,7 +343,7 @@ mod tests {
         assert_eq!(flash(100 * MS, false, "1"), None, "a disk that seeks");
     }
 
-    /// A thousand reads of `each` nanoseconds, of which `slow` take `longest`.
+    /// A thousand reads of `each` nanoseconds, except that `slow` of them take `longest`.
     fn among(rotates: &str, each: u64, slow: u64, longest: u64) -> Option<Finding> {
         let mut script = Script::new(10);
         script.environment.devices.push(Device {
@@ -340,7 +364,7 @@ mod tests {
         assert!(among("0", 80_000, 5, OF_SHARED_FLASH_NS + 5 * MS).is_some());
         assert_eq!(among("0", 80_000, 5, OF_SHARED_FLASH_NS - 5 * MS), None);
         assert_eq!(among("1", 80_000, 5, OF_SHARED_FLASH_NS + 5 * MS), None);
-        // Slow, but not for such a device.
+        // Slow, but normal for such a device.
         assert_eq!(among("0", MS, 5, (TIMES_MEDIAN_SHARED as u64 - 5) * MS), None);
     }
 
@@ -352,8 +376,8 @@ mod tests {
         assert!(found(LONG_NS - 300 * MS).is_none_or(|it| it.severity == Severity::Info));
     }
 
-    /// Reads of a disk, of which those in the fourth second take 400 ms: while the disk completes
-    /// `writes` writes of others, or nothing.
+    /// Reads of a disk; those in the fourth second take 400 ms, while the disk completes `writes`
+    /// writes of others, or nothing.
     fn burst(writes: u64) -> Option<Finding> {
         let mut script = Script::new(10);
         for index in 0..1000_u64 {
@@ -370,8 +394,8 @@ mod tests {
         of(&script)
     }
 
-    /// Small writes each 5 ms, and once as many writes of `bytes` at the same time as take the device 400 ms
-    /// at 40 MB/s, or which it keeps as long for nothing.
+    /// A small write every 5 ms, and once a batch of writes of `bytes` that takes the device 400 ms
+    /// at 40 MB/s, or that it holds as long for no reason.
     fn volume(bytes: u64) -> Option<Finding> {
         let mut script = Script::new(10);
         script.environment.devices.push(Device {
@@ -397,7 +421,8 @@ mod tests {
         assert!(volume(8192).is_some(), "the device did nothing else meanwhile");
     }
 
-    /// Writes each 2 ms until the fifth second; then five that take 900 ms each, with other writes between them or not.
+    /// A write every 2 ms until the fifth second; then five that take 900 ms each, with or without
+    /// other writes between them.
     fn cliff(between: bool) -> Option<Finding> {
         let mut script = Script::new(10);
         let mut write = |at_ms: u64, takes: u64| {

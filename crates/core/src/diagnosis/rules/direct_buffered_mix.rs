@@ -1,35 +1,36 @@
-//! One file is used past the page cache and through it at once.
+//! One file sees direct and buffered I/O at the same time.
 
 use super::*;
 use crate::analysis::patterns::{FilePattern, WaitGroup};
 use crate::analysis::summary::DeviceSummary;
 use crate::model::WaitClass;
 
-/// Requests of each kind that a file must have. Who writes through the cache may have none yet, since dirty
-/// pages wait for half a minute: then as many waits at the file's lock for those who do direct I/O.
+/// The least number of requests of each kind. A buffered writer may have none yet, since dirty
+/// pages wait for half a minute: then as many waits for the file's lock that direct I/O holds.
 const BOTH: u64 = 20;
-/// Functions that clean the page cache before direct I/O.
+/// Functions that flush or invalidate the page cache before direct I/O.
 const CLEAN: &[&str] = &[
     "kiocb_invalidate_pages",
     "invalidate_inode_pages2_range",
     "filemap_write_and_wait_range",
     "kiocb_write_and_wait",
 ];
-/// Buffered writes want a file's lock for themselves, which direct I/O holds until its requests are back.
+/// Buffered writes take a file's lock exclusively, and direct I/O holds it until its requests
+/// complete.
 const BUFFERED: &[&str] =
     &["ext4_buffered_write_iter", "xfs_file_buffered_write", "btrfs_buffered_write"];
-/// Direct I/O that shares the lock with other direct I/O, and waits only for who wants it alone.
+/// Direct I/O that shares the lock with other direct I/O, and waits only for exclusive holders.
 const SHARED: &[&str] = &["rwsem_down_read_slowpath"];
 const DIRECT: &[&str] = &["ext4_dio_*", "xfs_file_dio_*", "btrfs_direct_*", "btrfs_dio_*"];
 
 rule!(
     "direct-buffered-mix",
     "direct and buffered I/O on one file",
-    "Direct I/O has to keep the page cache honest: before it touches a range, dirty pages there \
-     are written and waited for, and cached ones are thrown away. A file that one program uses \
-     directly and another through the cache pays for both, each time; and a buffered write waits \
-     at the file's lock until the direct I/O in flight is done.",
-    "Different files, or one way after the other.",
+    "Direct I/O must stay coherent with the page cache: before it touches a range, dirty pages \
+     there are written and waited for, and cached ones are invalidated. A file with both direct \
+     and buffered users pays for both each time, and a buffered write waits for the file's lock \
+     until the direct I/O in flight completes.",
+    "The two kinds of I/O are on different files, or at different times.",
     needs: [Files],
     symptoms: ["journal-commit", "writeback-burst", "noisy-neighbour"],
     symptoms_of_file: ["inode-lock"],
@@ -63,8 +64,8 @@ fn finding<'a>(facts: &Facts<'a>, device: &'a DeviceSummary, file: &FilePattern)
     let name = &device.device;
     let ((cleaning_ns, _), (locked_ns, locked)) = (facts.waits_in(CLEAN), at_lock(facts, file));
     let sentence = format!(
-        "{} is used past the page cache and through it: {} direct and {} cached requests, {} \
-         waits at its lock of one way for the other",
+        "{} sees direct and buffered I/O at once: {} direct and {} cached requests, {} waits for \
+         its lock between the two",
         file.file,
         words::count(file.direct),
         words::count(through_cache(file)),
@@ -81,7 +82,7 @@ fn finding<'a>(facts: &Facts<'a>, device: &'a DeviceSummary, file: &FilePattern)
             file: Some(file.file.clone()),
             ..facts::subject_of(name, facts.top_process(device, |_| true))
         })
-        // One way needs most of that time, too.
+        // Either kind alone needs most of that time, too.
         .upper_bound()
         .sure(if cleaning_ns > 0 || locked_ns > 0 {
             Confidence::Certain
@@ -90,30 +91,25 @@ fn finding<'a>(facts: &Facts<'a>, device: &'a DeviceSummary, file: &FilePattern)
         })
         .shown("direct requests", file.direct as f64 / facts.seconds(), "1/s", "iowhy files")
         .shown(
-            "requests of the page cache",
+            "page cache requests",
             through_cache(file) as f64 / facts.seconds(),
             "1/s",
             "iowhy files",
         )
-        .shown("waits for the cache to be cleaned", cleaning_ns as f64, "ns", "iowhy waits")
-        .shown(
-            "waits of one way for the other at the file's lock",
-            locked_ns as f64,
-            "ns",
-            "iowhy waits",
-        )
+        .shown("time in page cache flush and invalidation", cleaning_ns as f64, "ns", "iowhy waits")
+        .shown("time waiting for the file's lock", locked_ns as f64, "ns", "iowhy waits")
         .fix(
-            "use the file one way: both programs with O_DIRECT, or both without; a backup of a \
-              database's files through its own interface",
+            "use one kind of I/O on the file: both programs with O_DIRECT, or both without; back \
+              up a database's files through its own interface",
         )
         .check(
-            "while the program that uses the cache is stopped, direct I/O gets faster; if \
-                not, the mix was not the cost",
+            "while the program with buffered I/O is stopped, direct I/O gets faster; if not, the \
+                mix is not the cause",
         )
 }
 
-/// How long threads waited at the file's lock for those that use the file the other way, nanoseconds, and how
-/// often: no longer than direct I/O was in flight for each of them.
+/// Returns how long threads waited for the file's lock because of the other kind of I/O,
+/// nanoseconds, and how often; capped per thread at the time direct I/O was in flight.
 fn at_lock(facts: &Facts<'_>, file: &FilePattern) -> (u64, u64) {
     let of_file = facts
         .waits(|group| group.class == WaitClass::FsLock && group.file.as_ref() == Some(&file.file));
@@ -136,8 +132,8 @@ mod tests {
     const MS: u64 = 1_000_000;
     const S: u64 = 1_000 * MS;
 
-    /// `direct` direct writes of 10 ms each into a file beside fifty that write back its pages, and `others`
-    /// of another file.
+    /// `direct` direct writes of 10 ms each to a file, concurrently with fifty writebacks of its
+    /// pages, and `others` of another file.
     fn script(direct: u64, others: u64) -> Script {
         let mut script = Script::new(10);
         for index in 0..direct {
@@ -160,7 +156,7 @@ mod tests {
         script
     }
 
-    /// Somebody waits at the lock of `file` in such calls for `ns`.
+    /// A process waits for the lock of `file` in such calls for `ns`.
     fn wait_at_lock(script: &mut Script, file: &str, frames: &[&str], ns: u64) {
         for pid in [8, 10] {
             script.wait((pid, "app"), WaitClass::FsLock, ns / 2, 0, 0);
@@ -246,7 +242,7 @@ mod tests {
         let mut script = script(25, 500);
         let frames = ["rwsem_down_write_slowpath", "down_write", "ext4_buffered_write_iter"];
         wait_at_lock(&mut script, "/data/table", &frames, 6 * S);
-        // 25 direct writes of 10 ms, for which two can have waited.
+        // 25 direct writes of 10 ms, for which two threads can have waited.
         let found = found(&script);
         assert_eq!(of(&found, "direct-buffered-mix").unwrap().evidence[3].figure, 0.5 * 1e9);
     }

@@ -1,4 +1,4 @@
-//! Writers are slowed down because too many pages are dirty.
+//! Writers are throttled because too many pages are dirty.
 
 use super::super::programs;
 use super::*;
@@ -7,24 +7,24 @@ use crate::analysis::patterns::WaitGroup;
 use crate::model::WaitClass;
 use facts::Waited;
 
-/// Bytes a second from which on a program writes in bulk: only its throughput matters. Chosen.
+/// The least bytes per second of a bulk writer, for which only throughput matters. Chosen.
 const BULK_PER_S: f64 = 4e6;
-/// For how long of its device's writing a limit of dirty pages must last to be none that is set too low: the
+/// A dirty limit is too low if it holds less than this many seconds of the device's writes: the
 /// flusher wakes up every 5 s (vm.dirty_writeback_centisecs).
 const ENOUGH_S: f64 = 5.0;
-/// How many threads must wait besides, on average. As for a warning.
+/// The least mean number of other waiting threads. As for a warning.
 const OTHERS: f64 = super::super::finding::WARNING_THREADS;
 
 rule!(
     "dirty-throttle",
-    "too many dirty pages",
-    "A buffered write only changes memory, until the dirty pages (changed, and not yet on disk) reach \
-     the limit (vm.dirty_ratio, vm.dirty_bytes, or the cgroup's share). Then balance_dirty_pages puts \
-     every writer to sleep until the device has caught up, in proportion to how much it writes. Programs \
-     that write little but on the same device or cgroup sleep with them.",
-    "Writers that wait in fsync instead: they chose to wait for the device.",
+    "dirty page throttling",
+    "A buffered write only changes memory, until the dirty pages (changed, not yet on disk) reach \
+     the limit (vm.dirty_ratio, vm.dirty_bytes, or the cgroup's share). Then balance_dirty_pages \
+     puts every writer to sleep until the device catches up, in proportion to how much it writes. \
+     Programs that write little to the same device or in the same cgroup sleep, too.",
+    "The writers wait in fsync instead: then they wait for the device on purpose.",
     needs: [Waits],
-    // A commit queues at the device behind what the writer has filled it with.
+    // A commit queues at the device behind the bulk writes.
     symptoms: ["journal-commit"],
 );
 
@@ -36,7 +36,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     }
     let subject = waited.subject();
     let sentence = format!(
-        "{} writes faster than the device takes it: the limit of dirty pages puts it to sleep",
+        "{} writes faster than the device: the dirty page limit puts it to sleep",
         words::who(&subject),
     );
     let settings = &facts.summary().environment.settings_start;
@@ -45,23 +45,24 @@ fn judge(facts: &Facts<'_>) -> Judged {
     Ok(Finding::of_blocked(facts, waited.class_ns, sentence)
         .about(subject)
         .sure(Confidence::Certain)
-        // Who only writes in bulk is throttled to what the device takes, which is as it should be.
+        // Throttling a pure bulk writer to the speed of its device is as intended.
         .at_most(if hurts { Severity::Critical } else { Severity::Info })
-        .shown("sleep for the limit", waited.class_ns as f64, "ns", "iowhy waits")
-        .shown("longest", waited.longest_ns() as f64, "ns", "iowhy waits")
-        .shown("how often", waited.waits as f64 / facts.seconds(), "1/s", "iowhy cache")
+        .shown("time throttled for dirty pages", waited.class_ns as f64, "ns", "iowhy waits")
+        .shown("longest wait", waited.longest_ns() as f64, "ns", "iowhy waits")
+        .shown("throttled sleeps", waited.waits as f64 / facts.seconds(), "1/s", "iowhy cache")
         .fix(format!(
-            "write less or more slowly; a cgroup with more memory (version 2); higher limits only where the device is \
-             fast enough for them, since syncs then wait for more: `sysctl vm.dirty_bytes=N`, of the whole machine \
-             (now vm.dirty_ratio {}, vm.dirty_bytes {}; the one that is 0 does not count)",
+            "write less or more slowly; give the cgroup more memory (version 2); raise the limits \
+             only if the device is fast enough, since syncs then wait for more data: `sysctl \
+             vm.dirty_bytes=N`, which affects the entire machine (now vm.dirty_ratio {}, \
+             vm.dirty_bytes {}; the one that is 0 is not used)",
             setting("vm/dirty_ratio"),
             setting("vm/dirty_bytes"),
         ))
-        .check("`iowhy cache 1`: dirty pages stay near the limit while it happens; far below it, it is the limit of its cgroup (file_dirty in memory.stat) or something else")
+        .check("`iowhy cache 1`: dirty pages stay near the limit meanwhile; if they are far below it, it is the limit of its cgroup (file_dirty in memory.stat) or something else")
         .into())
 }
 
-/// Whether the throttling is more than what any bulk writer gets: a program that writes little sleeps, or
+/// Whether the throttling hurts more than a bulk writer: a program that writes little sleeps, or
 /// one whose latency matters; others wait; or the limit is too low for the device.
 fn hurts(facts: &Facts<'_>, waited: &Waited<'_>) -> bool {
     let is_slept = |pid: u32| waited.groups.iter().any(|it| it.pid == pid);
@@ -70,21 +71,22 @@ fn hurts(facts: &Facts<'_>, waited: &Waited<'_>) -> bool {
         let near = it.device.is_none() || device.is_none() || it.device == device;
         !is_slept(it.pid) && near
     });
-    let known = |it: &&WaitGroup| programs::of(Some(it.process.as_str()), it.file.as_deref()).is_some();
+    let known =
+        |it: &&WaitGroup| programs::of(Some(it.process.as_str()), it.file.as_deref()).is_some();
     others.time_ns as f64 >= OTHERS * facts.duration_ns() as f64
         || waited.groups.iter().any(known)
         || waited.groups.iter().any(|it| !is_bulk(facts, it.pid))
         || is_low(facts, device.as_deref())
 }
 
-/// Whether a process writes in bulk; `false` where nobody counted its writes.
+/// Whether a process writes in bulk; `false` if its writes were not counted.
 fn is_bulk(facts: &Facts<'_>, pid: u32) -> bool {
     let rows = facts.summary().activity.iter().flat_map(|it| &it.rows);
     let bytes: u64 = rows.filter(|row| row.pid == pid).map(|row| row.counts.write_bytes).sum();
     bytes as f64 >= BULK_PER_S * facts.seconds()
 }
 
-/// Whether somebody has set a limit of bytes that the device writes within seconds.
+/// Whether vm.dirty_bytes is set to what the device writes within seconds.
 fn is_low(facts: &Facts<'_>, device: Option<&str>) -> bool {
     let settings = &facts.summary().environment.settings_start;
     let limit = settings.get("vm/dirty_bytes").and_then(|it| it.trim().parse::<f64>().ok());
@@ -102,8 +104,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A program that writes so many bytes in ten seconds and sleeps nine of them for dirty pages, beside
-    /// one that waits for `other_ms`; with a limit of dirty bytes.
+    /// A program that writes this many bytes in ten seconds and is throttled for nine of them,
+    /// while another waits for `other_ms`; with a limit of dirty bytes.
     fn severity(name: &str, bytes: u64, other_ms: u64, limit: &str) -> Severity {
         let mut script = Script::new(10);
         let limit = ("vm/dirty_bytes".to_owned(), limit.to_owned());
@@ -114,7 +116,8 @@ mod tests {
         }
         let counts = Counts { writes: 100, write_bytes: bytes, ..Counts::default() };
         let (file, own) = (script.names.intern("/data/copy"), script.names.intern(name));
-        let row = FileActivity { file: Some(file), files: Some(1), ..FileActivity::of(1, 7, &counts) };
+        let row =
+            FileActivity { file: Some(file), files: Some(1), ..FileActivity::of(1, 7, &counts) };
         script.batch.files.push(FileActivity { process: Some(own), ..row });
         script.wait((7, name), WaitClass::DirtyThrottle, 9000 * MS, 0, 0);
         script.wait((8, "db"), WaitClass::PageRead, other_ms * MS, other_ms * MS, 0);
@@ -128,7 +131,11 @@ mod tests {
     #[test]
     fn a_copy_is_throttled_as_it_should_be() {
         assert_eq!(severity("cp", 300 << 20, 0, "0"), Severity::Info);
-        assert_eq!(severity("cp", 300 << 20, 400, "0"), Severity::Info, "hardly anybody else waits");
+        assert_eq!(
+            severity("cp", 300 << 20, 400, "0"),
+            Severity::Info,
+            "hardly any other process waits"
+        );
     }
 
     #[test]

@@ -1,22 +1,23 @@
-//! Freed space is given back to the device while others wait.
+//! Discards of freed space take the device's time.
 
 use super::*;
 use crate::analysis::summary::DeviceSummary;
 use crate::analysis::{Direction, Interval};
 use crate::command::shell_word;
 
-/// The share of the device's time that discards take. Chosen.
+/// The least share of the device's time for discards. Chosen.
 const SHARE: f64 = 0.1;
-/// Discards in the whole watch below which it is no storm.
+/// The least number of discards in total.
 const LEAST: u64 = 20;
 
 rule!(
     "discard-storm",
-    "a storm of discards",
-    "With the mount option discard, every deletion tells the device at once which blocks are \
-     free. Many devices do this slowly, in the same queue as reads and writes, and file systems \
-     wait for it in their commits. A large deletion then stops everything for seconds.",
-    "Discards that nobody waits for.",
+    "discard storm",
+    "With the mount option discard, every deletion sends discards for the freed blocks to the \
+     device at once. Many devices process them slowly, in the same queue as reads and writes, and \
+     file systems wait for them in their commits. A large deletion then stalls everything for \
+     seconds.",
+    "No process waits for the discards.",
     symptoms: ["device-slow-tail", "journal-commit", "noisy-neighbour", "inode-lock"],
 );
 
@@ -44,7 +45,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let top =
         facts.top_process(device, |row| row.usage.directions[Direction::Discard].requests > 0);
     let sentence = format!(
-        "{name} is busy with discards, {} a second of {} each: {} of its time",
+        "{name} is busy with discards, {} per second of {} each: {} of its time",
         words::number(discards.requests_per_s),
         words::bytes(discards.average_bytes.unwrap_or(0.0)),
         words::percent(time(device) as f64 / facts::device_time_ns(device).max(1) as f64),
@@ -54,7 +55,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .sure(Confidence::Certain)
         .shown("discards", discards.requests_per_s, "1/s", format!("iowhy stat -d {name}"))
         .shown(
-            "mean discard at the device",
+            "mean discard latency (D2C)",
             stage.map_or(0.0, |stage| stage.mean_ns),
             "ns",
             format!("iowhy stages -d {name}"),
@@ -65,15 +66,15 @@ fn judge(facts: &Facts<'_>) -> Judged {
 }
 
 fn check(mount: Option<(&str, &str)>) -> String {
-    let ended = "the discards end; if not, ";
+    let ended = "the discards stop; if not, ";
     match mount {
-        // XFS accepts a remount with nodiscard and goes on as before.
+        // XFS accepts a remount with nodiscard and ignores it.
         Some((point, "xfs")) => {
             let point = shell_word(point);
             format!(
-                "XFS changes it only at the next mount of {point} (a remount is ignored): until \
-                 then, while no files are removed {ended}a program sends them itself \
-                 (blkdiscard, fstrim)"
+                "XFS applies it only at the next mount of {point} (a remount is ignored): until \
+                 then, while no files are removed {ended}a program sends them itself (blkdiscard, \
+                 fstrim)"
             )
         }
         Some((point, _)) => {
@@ -83,32 +84,31 @@ fn check(mount: Option<(&str, &str)>) -> String {
                      (blkdiscard, fstrim)"
             )
         }
-        None => format!("while what sends them is stopped {ended}somebody else does"),
+        None => format!("while their sender is stopped {ended}something else sends them"),
     }
 }
 
 fn fix(name: &str, mounted: Option<&str>) -> String {
     let source = match mounted {
-        // From Linux 6.2 on btrfs discards by default.
+        // Since Linux 6.2 btrfs discards by default.
         Some("btrfs") => {
-            "mount it with nodiscard, which btrfs needs from Linux 6.2 on, and let fstrim.timer \
-             give space back once a week (`systemctl enable --now fstrim.timer`); smaller \
-             deletions"
+            "mount it with nodiscard, which btrfs needs since Linux 6.2, and let fstrim.timer trim \
+             free space once a week (`systemctl enable --now fstrim.timer`); delete in smaller \
+             batches"
         }
         Some(_) => {
-            "mount without discard (it is mounted with it; /etc/fstab), and let fstrim.timer \
-             give space back once a week (`systemctl enable --now fstrim.timer`): without either \
-             a thin volume below fills up; smaller deletions"
+            "mount without discard (it is mounted with it; /etc/fstab), and let fstrim.timer trim \
+             free space once a week (`systemctl enable --now fstrim.timer`): without either a thin \
+             volume below fills up; delete in smaller batches"
         }
         None => {
-            "no mount of it has the option discard: find what sends them (`findmnt -O discard` \
-             for what lies above it, fstrim, blkdiscard, mkfs), and let that run when nobody \
-             waits"
+            "no mount of it has the option discard: find what sends them (`findmnt -O discard` for \
+             mounts on devices above it, fstrim, blkdiscard, mkfs), and run that off-peak"
         }
     };
     format!(
-        "{source}; `echo 67108864 > /sys/block/{name}/queue/discard_max_bytes` makes single \
-             ones smaller"
+        "{source}; `echo 67108864 > /sys/block/{name}/queue/discard_max_bytes` makes each discard \
+             smaller"
     )
 }
 

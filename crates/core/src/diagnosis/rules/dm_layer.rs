@@ -1,4 +1,4 @@
-//! Time is lost in a layer of the device mapper.
+//! A device-mapper layer adds latency.
 
 use super::super::bottleneck::bound::SLOW_NS;
 use super::*;
@@ -6,16 +6,16 @@ use crate::analysis::Interval;
 use crate::analysis::summary::DeviceSummary;
 use crate::model::environment::is_part_of;
 
-/// The share of the upper device's time that its lower ones do not explain. Chosen.
+/// The least share of the upper device's time that its lower ones do not explain. Chosen.
 const GAP: f64 = 0.3;
-/// The use of the upper device below which requests that are not slow hold nobody up. Chosen, as for all shares
-/// of a device's time.
+/// The utilization of the upper device below which fast requests delay no process. Chosen, as for
+/// all shares of a device's time.
 const BUSY: f64 = 0.5;
-/// The share of the watch that threads wait for it, from which on that matters all the same. Chosen.
+/// The share of the interval spent waiting for it above which it matters all the same. Chosen.
 const WAITED: f64 = 0.25;
-/// Requests below which there is nothing to judge.
+/// The least number of requests to judge.
 const REQUESTS: u64 = 50;
-/// Targets by the functions and threads of the kernel that carry them out.
+/// Targets by the kernel functions and threads that implement them.
 const TARGETS: &[(&str, &[&str])] = &[
     ("dm-crypt", &["kcryptd*", "crypt_*", "dmcrypt_write", "crypto_*"]),
     ("dm-snapshot", &["snapshot_*", "copy_callback", "persistent_*", "pending_complete"]),
@@ -27,12 +27,11 @@ const TARGETS: &[(&str, &[&str])] = &[
 
 rule!(
     "dm-layer",
-    "a layer of the device mapper",
-    "Encryption, snapshots, thin volumes and caches stand between the file system and the disk. \
-     They do work of their own (encrypting, copying on the first write, looking up a map), one \
-     piece after another or on few CPUs, and that time is in the upper device and not in the \
-     lower one.",
-    "A lower device whose own time explains the upper one's.",
+    "device-mapper overhead",
+    "Encryption, snapshots, thin volumes and caches sit between the file system and the disk. They \
+     do work of their own (encryption, copy on first write, mapping lookups), serially or on few \
+     CPUs, and that time shows on the upper device and not on the lower one.",
+    "The lower device's time explains the upper one's.",
     needs: [Settings],
     symptoms: ["serial-reads", "device-slow-tail"],
 );
@@ -47,7 +46,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     if let Some(other) = shares(facts, upper, &gap.lower).filter(|_| !gap.is_exact) {
         let name = &upper.device;
         return Err(Missing(format!(
-            "{} serves {other} as well as {name}, so that its mean time is not that of {name}'s \
+            "{} serves {other} as well as {name}, so its mean time is not that of {name}'s \
              requests",
             gap.lower,
         )));
@@ -55,8 +54,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     Ok(finding(facts, upper, &gap).into())
 }
 
-/// No trouble where the layer is seldom used, nobody waits much for it, and its requests are fast all
-/// the same.
+/// Returns `Info` if the layer is mostly idle, threads hardly wait for it, and its requests are
+/// fast anyway.
 fn most(facts: &Facts<'_>, upper: &DeviceSummary, gap: &Gap) -> Severity {
     let waited = facts.waits(|it| it.device.as_ref() == Some(&upper.device));
     let is_idle = upper.util_share.is_some_and(|share| share < BUSY)
@@ -72,7 +71,7 @@ fn finding(facts: &Facts<'_>, upper: &DeviceSummary, gap: &Gap) -> Finding {
     };
     let target = TARGETS.iter().find(|(_, functions)| carries(functions)).map(|(name, _)| *name);
     let sentence = format!(
-        "{} on {name} takes {} of its requests' time; {lowers} below it takes the rest",
+        "{} on {name} takes {} of the request time; {lowers} below it takes the rest",
         target.unwrap_or("the device mapper"),
         words::percent(gap.share),
     );
@@ -83,31 +82,31 @@ fn finding(facts: &Facts<'_>, upper: &DeviceSummary, gap: &Gap) -> Finding {
         .sure(if is_seen { Confidence::Certain } else { Confidence::Likely })
         .at_most(most(facts, upper, gap))
         .shown(
-            "mean time on the upper device",
+            "mean latency on the upper device",
             gap.upper_ns,
             "ns",
             format!("iowhy stages -d {name}"),
         )
         .shown(
-            "mean time of its requests below it",
+            "mean latency on the lower device",
             gap.lower_ns,
             "ns",
             format!("iowhy stages -d {below}"),
         )
         .fix(
-            "of its target (`dmsetup table`): dm-crypt from Linux 5.9 on: `cryptsetup refresh \
-             --perf-no_read_workqueue --perf-no_write_workqueue NAME` (LUKS2: with \
-             `--persistent` it stays), a CPU with AES; snapshots: remove those that nobody \
-             needs; thin: provision what is written most beforehand",
+            "depends on its target (`dmsetup table`): dm-crypt since Linux 5.9: `cryptsetup \
+             refresh --perf-no_read_workqueue --perf-no_write_workqueue NAME` (LUKS2: \
+             `--persistent` keeps it), a CPU with AES instructions; snapshots: remove unneeded \
+             ones; thin: provision what is written most beforehand",
         )
         .check(format!(
-            "`iowhy probe {name}`, and the same of {below} (they only read): if both \
-                        are as slow, reads do not wait for the layer"
+            "`iowhy probe {name}`, and the same for {below} (both only read): if both are as slow, \
+                        reads do not wait for the layer"
         ))
 }
 
-/// Another device that uses the same lower one as much: its requests are in the lower one's mean. Two
-/// logical volumes on one disk may be as different as their loads are.
+/// Returns another device that shares the lower one: its requests are part of the lower one's mean.
+/// Two logical volumes on one disk may differ as much as their loads.
 fn shares<'a>(facts: &Facts<'a>, upper: &DeviceSummary, lower: &str) -> Option<&'a str> {
     let requests = |it: &DeviceSummary| it.directions.0.iter().map(|it| it.requests).sum::<u64>();
     let uses = |it: &&DeviceSummary| {
@@ -118,8 +117,8 @@ fn shares<'a>(facts: &Facts<'a>, upper: &DeviceSummary, lower: &str) -> Option<&
     facts.devices().iter().find(uses).map(|it| it.device.as_str())
 }
 
-/// The requests of another device on the same disk, of those of the one that is judged, from which on the
-/// disk's mean is of both. Chosen.
+/// The least ratio of another device's requests to those of the judged one, for the disk's mean to
+/// be of both. Chosen.
 const OTHER: f64 = 0.1;
 
 struct Gap {
@@ -128,7 +127,7 @@ struct Gap {
     /// The slowest of the lower devices.
     lower: String,
     lower_ns: f64,
-    /// Whether each upper request was compared with its own lower ones, not the means of all.
+    /// Whether each upper request was compared with its own lower ones, instead of comparing means.
     is_exact: bool,
 }
 
@@ -175,7 +174,7 @@ mod tests {
         script
     }
 
-    /// A read of a volume that takes `above` ns, of which its own one on sda takes `below`.
+    /// A read of a volume that takes `above` ns, of which its request on sda takes `below`.
     fn read(
         script: &mut Script,
         volume: &str,
@@ -196,7 +195,8 @@ mod tests {
     #[test]
     fn two_volumes_of_one_disk_are_no_layer() {
         let mut script = script();
-        // One 100 times a second, 10 ms each; the other nine times as often, 0.2 ms each.
+        // One volume reads 100 times per second, 10 ms each; the other nine times as often, 0.2 ms
+        // each.
         for index in 0..990_u64 {
             read(&mut script, "dm-0", index * 10 * MS, (10 * MS, 10 * MS), &[]);
             for more in 0..9 {
@@ -228,7 +228,7 @@ mod tests {
             found(&script).map(|it| it.severity)
         };
         assert_eq!(waited(2400), Some(Severity::Info));
-        assert!(waited(2600) > Some(Severity::Info), "somebody waits");
+        assert!(waited(2600) > Some(Severity::Info), "a thread waits");
         assert!(severity(10, 8) > Some(Severity::Info), "busy");
     }
 

@@ -1,22 +1,22 @@
-//! A loop device over a file that is cached a second time.
+//! A loop device whose backing file is cached a second time.
 
 use super::*;
 use crate::analysis::summary::DeviceSummary;
 
-/// Bytes a second from which on a second copy of all of them costs something. Chosen.
+/// The least bytes per second for a second copy to matter. Chosen.
 const BYTES_PER_S: f64 = 4e6;
 
-/// Compressed file systems: the cache below holds other bytes than the one above, and the program that mounts
-/// such images (snapd) sets the loop device up.
+/// Compressed file systems: the cache below holds other bytes than the one above, and the program
+/// that mounts such images (snapd) sets up the loop device.
 const COMPRESSED: &[&str] = &["squashfs", "erofs", "cramfs"];
 
 rule!(
     "double-caching",
-    "a file behind a device is cached twice",
+    "a loop device's file cached twice",
     "A loop device without direct I/O reads and writes its file through the page cache, although \
-     the file system on the device has its own. All data is in memory twice and copied once \
-     more, flushes wait for both, and write errors of the lower file show late.",
-    "A loop device with direct I/O (losetup -l shows DIO 1), or one with a compressed image.",
+     the file system on the device has its own. All data is in memory twice and copied once more, \
+     flushes wait for both, and write errors of the backing file show late.",
+    "The loop device uses direct I/O (losetup -l shows DIO 1), or holds a compressed image.",
     needs: [Settings],
 );
 
@@ -37,11 +37,11 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let all: u64 = facts.devices().iter().map(facts::device_time_ns).sum();
     let below = device.below.first().cloned().unwrap_or_default();
     let sentence = format!(
-        "{name} reads and writes its file {file} through the page cache: \
-                            everything is in memory twice"
+        "{name} reads and writes its backing file {file} through the page cache: its data is in \
+                            memory twice"
     );
     let time = facts::device_time_ns(device).min(all);
-    // It is a cost, not a stall: where the device hangs there is another cause.
+    // It is a cost, not a stall: if the device hangs, there is another cause.
     let least = (facts.duration_ns() as f64 * super::super::finding::WARNING_THREADS).ceil() as u64;
     Ok(Finding::of_device(facts, time.max(least), all, sentence)
         .about(Subject {
@@ -51,21 +51,25 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .sure(Confidence::Certain)
         .upper_bound()
         .at_most(super::super::finding::Severity::Warning)
-        .shown("moved through it", moved(device), "bytes/s", format!("iowhy stat -d {name}"))
         .shown(
-            format!("of the time of all devices, beside {below} below it"),
+            "throughput of the loop device",
+            moved(device),
+            "bytes/s",
+            format!("iowhy stat -d {name}"),
+        )
+        .shown(
+            format!("share of all device time, including {below} below it"),
             time as f64 / all.max(1) as f64 * 100.0,
             "%",
             "iowhy",
         )
         .fix(format!(
-            "`losetup --direct-io=on /dev/{name}`, and the same where the loop device \
-                      is set up; it fails where the disk below has larger blocks"
+            "`losetup --direct-io=on /dev/{name}`, and the same option where the loop device is \
+                      set up; it fails if the disk below has larger blocks"
         ))
         .check(format!(
-            "`losetup -l /dev/{name}` shows DIO 0; with 1, `free` shows less \
-                        buff/cache and the speed stays or rises; if it falls, the second copy \
-                        was of use"
+            "`losetup -l /dev/{name}` shows DIO 0; with 1, `free` shows less buff/cache and \
+                        throughput stays or rises; if it falls, the second copy was useful"
         ))
         .into())
 }
@@ -76,7 +80,7 @@ mod tests {
     use crate::model::environment::{Device, Mount};
     use crate::script::Script;
 
-    /// Whether a loop device that holds such a file system, and moves so many MiB a second, is named.
+    /// Whether a loop device with such a file system and this many MiB per second is reported.
     fn is_found(kind: &str, mebibytes: u64) -> bool {
         let mut script = Script::new(10);
         script.environment.devices.push(Device {

@@ -5,12 +5,11 @@ use crate::model::WaitClass;
 
 rule!(
     "fanotify-wait",
-    "a program that must allow each open",
-    "A virus scanner, an auditing or a backup agent can ask the kernel for permission events \
-     (fanotify): a process that opens, reads or executes a file then sleeps until that program has \
-     answered. It may read the whole file first; when it is slow, stopped or short of CPU, \
-     everybody else is.",
-    "Opens that are answered at once, or a listener that only takes notifications.",
+    "fanotify permission waits",
+    "A virus scanner, an audit or a backup agent can subscribe to permission events (fanotify): a \
+     process that opens, reads or executes a file then sleeps until that program answers. It may \
+     read the whole file first; if it is slow, stopped or short of CPU, so is every other process.",
+    "Opens are answered at once, or the listener only takes notifications.",
     needs: [Waits],
     symptoms: ["lock-behind-io"],
 );
@@ -23,24 +22,23 @@ fn judge(facts: &Facts<'_>) -> Judged {
     }
     let subject = Subject { device: None, ..waited.subject() };
     let sentence = format!(
-        "{} waits until another program allows it to open files (fanotify): {} each time",
+        "{} waits for another program to allow each open of a file (fanotify), {} on average",
         words::who(&subject),
         words::time(waited.mean_ns()),
     );
     Ok(Finding::of_blocked(facts, waited.class_ns, sentence)
         .about(subject)
         .sure(Confidence::Certain)
-        .shown("waits for permission", waited.class_ns as f64, "ns", "iowhy waits")
-        .shown("how often", waited.waits as f64 / facts.seconds(), "1/s", "iowhy waits")
-        .shown("longest", waited.longest_ns() as f64, "ns", "iowhy waits")
+        .shown("blocked time for permission", waited.class_ns as f64, "ns", "iowhy waits")
+        .shown("permission waits", waited.waits as f64 / facts.seconds(), "1/s", "iowhy waits")
+        .shown("longest wait", waited.longest_ns() as f64, "ns", "iowhy waits")
         .fix(
-            "find the listener (`grep -l fanotify /proc/[0-9]*/fdinfo/*`): let it leave out \
-             directories that hold only data of trusted programs (databases, caches, build \
-             directories), give it CPU, or let it scan after the fact; switching a scanner off is \
-             a decision about security",
+            "find the listener (`grep -l fanotify /proc/[0-9]*/fdinfo/*`): exclude directories \
+             that hold only data of trusted programs (databases, caches, build directories), give \
+             it CPU, or let it scan after the fact; turning off a scanner is a security decision",
         )
         .check(
-            "leave the directory out in the listener's settings: the waits end; if they stay, they \
+            "exclude the directory in the listener's settings: the waits end; if they stay, they \
              are for something else",
         )
         .into())

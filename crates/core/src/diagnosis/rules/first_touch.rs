@@ -1,32 +1,32 @@
-//! A place of a volume is slow only when it is read for the first time.
+//! A volume whose blocks are slow only when they are read for the first time.
 
 use super::*;
 use crate::analysis::patterns::{DevicePatterns, Touch};
 use crate::analysis::summary::DeviceSummary;
 use facts::shape;
 
-/// How many times slower first reads are than reads of places that are known, or than writes.
-/// Chosen: a cache in front of a disk gives that much; what is fetched from an object store more.
+/// How many times slower first reads are than repeated reads, or than writes. Chosen: a cache in
+/// front of a disk makes that much difference; an object store more.
 const SLOWER: f64 = 4.0;
-/// The mean of first reads below which nobody waits for it: AWS describes blocks that are fetched
-/// from S3 as "single-digit to hundreds of milliseconds".
+/// The least mean time of first reads: AWS describes blocks that are fetched from S3 as
+/// "single-digit to hundreds of milliseconds".
 const SLOW_NS: f64 = 2_000_000.0;
-/// Reads of each kind, and writes, that must be there. Chosen.
+/// The least number of reads of each kind, and of writes. Chosen.
 const LEAST: u64 = 30;
-/// How evenly a limit of the provider holds a rate; what varies less is a limit. As for `provider-cap`.
+/// The largest variation of a rate that a provider's limit holds. As for `provider-cap`.
 const FLAT: f64 = 0.025;
-/// Models of volumes that are filled from a snapshot in the background.
+/// Models of volumes that are restored from a snapshot in the background.
 const LAZY: &[&str] = &["Amazon Elastic Block Store"];
 
 rule!(
     "first-touch",
-    "a volume whose blocks are fetched when they are first read",
-    "A volume made from a snapshot (EBS, many others), a qcow2 image with a backing file or a cold \
-     cache tier holds its data somewhere slower at first. The first read of a block fetches it \
-     from there and takes milliseconds to hundreds of them; every later read, and every write, is \
-     fast. It looks like a slow disk after a restore or a start, and heals by itself as far as \
-     blocks are read.",
-    "Reads that are as slow the second time, or a rate that is flat at a limit.",
+    "first reads of a lazily loaded volume",
+    "A volume created from a snapshot (EBS, many others), a qcow2 image with a backing file or a \
+     cold cache tier initially holds its data on slower storage. The first read of a block fetches \
+     it from there and takes milliseconds to hundreds of milliseconds; every later read, and every \
+     write, is fast. It looks like a slow disk after a restore or a start, and goes away as blocks \
+     are read.",
+    "Reads are as slow the second time, or the rate is flat at a limit.",
     needs: [Settings],
     symptoms: ["burst-credits", "serial-reads", "device-slow-tail", "noisy-neighbour"],
 );
@@ -45,10 +45,10 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let known = if read_again { again } else { write };
     let extra_ns = ((first - known).max(0.0) * touch.first_reads as f64) as u64;
     let name = &device.device;
-    let than = if read_again { "places that were read or written before" } else { "writes" };
+    let than = if read_again { "blocks accessed before" } else { "writes" };
     let sentence = format!(
-        "reads of places of {name} that nobody has read before take {}, {than} {}: its blocks are \
-         fetched when they are first read",
+        "first reads of blocks of {name} take {}, {than} {}: the volume fetches blocks when they \
+         are first read",
         words::time(first),
         words::time(known),
     );
@@ -60,30 +60,30 @@ fn judge(facts: &Facts<'_>) -> Judged {
         0 => Finding::of_device(facts, extra_ns, reads, sentence),
         time => Finding::of_blocked(facts, extra_ns.min(time), sentence),
     };
-    // Any cache behind the device is faster the second time, too.
+    // Any cache behind the device makes second reads faster, too.
     let sure = if is_lazy && read_again { Confidence::Likely } else { Confidence::Possible };
     Ok(finding
         .upper_bound()
         .about(facts::subject_of(name, facts.top_process(device, |_| true)))
         .sure(sure)
-        .shown("mean first read of a place", first, "ns", format!("iowhy stages -d {name}"))
-        .shown(format!("mean of {than}"), known, "ns", format!("iowhy stages -d {name}"))
+        .shown("mean first read of a block", first, "ns", format!("iowhy stages -d {name}"))
+        .shown(format!("mean for {than}"), known, "ns", format!("iowhy stages -d {name}"))
         .shown("first reads", touch.first_reads as f64, "requests", format!("iowhy -d {name}"))
         .fix(format!(
-            "read the volume once before it is needed (`dd if=/dev/{name} of=/dev/null \
-             bs=1M`, several parts at once; it only reads), or order it filled: EBS fast \
-             snapshot restore or a volume initialization rate; images: copy them instead of \
-             a backing file"
+            "read the volume once before it is needed (`dd if=/dev/{name} of=/dev/null bs=1M`, \
+             several parts at once; it only reads), or order an initialized one: EBS fast snapshot \
+             restore or a volume initialization rate; images: copy them instead of using a backing \
+             file"
         ))
         .check(
-            "read the same part of a file twice with O_DIRECT (`dd iflag=direct`): if the \
-             second time is as slow, blocks are not fetched; was the volume made from a \
+            "read the same part of a file twice with O_DIRECT (`dd iflag=direct`): if the second \
+             time is as slow, blocks are not fetched lazily; was the volume created from a \
              snapshot, or is there a cache behind it?",
         )
         .into())
 }
 
-/// Whether what is behind the device can be elsewhere: it is not known to be a drive of this machine.
+/// Whether the device's data can be remote: it is not known to be a local drive.
 fn is_remote(facts: &Facts<'_>, device: &DeviceSummary) -> bool {
     let is_own = facts.is_own_drive(device) || device.backing_file.is_some();
     let is_known = device.transport.is_some() || device.model.is_some();
@@ -105,7 +105,7 @@ fn is_slow_at_first(touch: &Touch) -> bool {
     touch.first_reads >= LEAST && first >= SLOW_NS && is_against
 }
 
-/// Whether the rate is held by a limit.
+/// Whether a limit holds the rate.
 fn is_flat(patterns: &DevicePatterns) -> bool {
     let timeline = patterns.timeline.coarser(5);
     let rates: Vec<f64> = timeline.bins.iter().map(|bin| timeline.per_s(bin.requests)).collect();
@@ -165,7 +165,7 @@ mod tests {
         let likely = found(&EBS).unwrap();
         assert_eq!(likely.confidence, Confidence::Likely);
         assert!(likely.impact_at_most && likely.sentence.contains("nvme1n1"), "{likely:?}");
-        // Without a second read there are only the writes, and another model may have a cache.
+        // Without second reads only writes can be compared, and another model may have a cache.
         let once = found(&Load { again: false, ..EBS }).unwrap();
         assert_eq!(once.confidence, Confidence::Possible);
         let other = found(&Load { model: "QEMU NVMe Ctrl", ..EBS }).unwrap();

@@ -1,25 +1,26 @@
-//! The device is slow to empty its cache.
+//! The device is slow to flush its cache.
 
 use super::*;
 use crate::analysis::summary::{DeviceSummary, Stage};
 use crate::analysis::{Direction, Interval};
 use facts::syncs::{Syncs, advice, of_file};
 
-/// The mean flush from which on it is slow: devices with protection against power loss take 0.1 ms
-/// and less, consumer SSDs 1 to 5 ms, disks a rotation or two.
+/// The least mean time of a slow flush: devices with power-loss protection take 0.1 ms and less,
+/// consumer SSDs 1 to 5 ms, disks a rotation or two.
 const SLOW_NS: f64 = 2_000_000.0;
-/// And this multiple of the median write, so that it is the flush and not the device. Chosen.
+/// And at least this multiple of the median write latency, so that the flush is slow and not the
+/// device. Chosen.
 const TIMES_WRITE: f64 = 4.0;
-/// Flushes below which there is nothing to judge.
+/// The least number of flushes to judge.
 const LEAST: u64 = 5;
 
 rule!(
     "flush-cost",
     "slow cache flushes",
-    "Every fsync and journal commit asks the device to empty its volatile cache. A device without \
-     protection against power loss needs milliseconds for that, whatever the amount of data, and \
-     writes that arrive meanwhile often wait behind it.",
-    "Flushes that are about as slow as writes: then all of the device is slow.",
+    "Every fsync and journal commit makes the device flush its volatile cache. A device without \
+     power-loss protection takes milliseconds for that, whatever the amount of data, and writes \
+     that arrive meanwhile often wait behind it.",
+    "Flushes are about as slow as writes: then the whole device is slow.",
     symptoms: ["fsync-heavy", "journal-commit", "device-slow-tail", "serial-reads"],
 );
 
@@ -41,8 +42,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     Ok(finding(facts, device, flush, median).into())
 }
 
-/// The waits for syncs that may be for the device, by program; and for how long of them it empties its
-/// cache at most: each sync waits for one flush at least.
+/// Returns the sync waits that may be for the device, by program, and an upper bound of the part
+/// spent flushing, nanoseconds: each sync waits for at least one flush.
 fn syncs<'a>(facts: &Facts<'a>, name: &str, flush: &Stage) -> (Vec<Syncs<'a>>, u64) {
     let is_on = |it: &Syncs<'_>| it.waited.subject().device.as_deref().is_none_or(|it| it == name);
     let syncs: Vec<Syncs<'a>> = facts.syncs().into_iter().filter(is_on).collect();
@@ -60,30 +61,34 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, flush: Stage, median: f64)
     let mut subject = syncs.first().map(Syncs::subject).unwrap_or_default();
     subject.device = Some(name.clone());
     let than = match median > 0.0 {
-        true => format!(", where half of the writes take {} at most", words::time(median)),
+        true => format!(", a median write latency {}", words::time(median)),
         false => String::new(),
     };
     let waits = match &subject.process {
-        Some(_) => format!("; {} waits for it with each sync{}", words::who(&subject), of_file(&subject)),
+        Some(_) => {
+            format!("; {} waits for it with each sync{}", words::who(&subject), of_file(&subject))
+        }
         None => String::new(),
     };
     let sentence =
-        format!("{name} needs {} to flush its cache{than}{waits}", words::time(flush.mean_ns));
+        format!("{name} takes {} to flush its cache{than}{waits}", words::time(flush.mean_ns));
     let finding = if waited_ns > 0 {
         Finding::of_blocked(facts, waited_ns, sentence)
     } else {
         let whole = facts::device_time_ns(device) + flush.sum_ns;
         Finding::of_device(facts, flush.sum_ns, whole, sentence)
     };
-    // The commands that the device got; an explicit flush is a request of its own above them.
+    // The commands sent to the device; an explicit flush is a request of its own above them.
     let flushes = match facts::of(device, Direction::Flush).requests {
         0 => flush.requests,
         commands => commands,
     };
     let finding =
-        finding.shown("mean flush", flush.mean_ns, "ns", format!("iowhy stages -d {name}"));
+        finding.shown("mean flush latency", flush.mean_ns, "ns", format!("iowhy stages -d {name}"));
     let finding = match median > 0.0 {
-        true => finding.shown("median write", median, "ns", format!("iowhy stages -d {name}")),
+        true => {
+            finding.shown("median write latency", median, "ns", format!("iowhy stages -d {name}"))
+        }
         false => finding,
     };
     let fix = fix(facts, device, &subject);
@@ -94,13 +99,13 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, flush: Stage, median: f64)
         .fix(fix)
         .check(
             "writes without syncs are fast (`dd if=/dev/zero of=NEWFILE bs=1M count=64 \
-             oflag=direct` on it); if they are as slow, the whole device is",
+             oflag=direct` on it); if they are as slow, the whole device is slow",
         )
 }
 
 fn fix(facts: &Facts<'_>, device: &DeviceSummary, subject: &Subject) -> String {
     let name = &device.device;
-    let cache = facts.setting(device, "queue/write_cache").unwrap_or("not known");
+    let cache = facts.setting(device, "queue/write_cache").unwrap_or("unknown");
     let sata = match device.transport.as_deref() {
         Some("sata") => format!(
             "; data-safe on SATA, though it may slow writes: `hdparm -W0 /dev/{name}` (no cache to flush)"
@@ -108,9 +113,9 @@ fn fix(facts: &Facts<'_>, device: &DeviceSummary, subject: &Subject) -> String {
         _ => String::new(),
     };
     let general = format!(
-        "a drive with power-loss protection for what is synced; fewer syncs{sata}. Do NOT set \
-         `write through` in sysfs (queue/write_cache is \"{cache}\") unless the cache survives power \
-         loss: it stops flushes, and a crash then loses or corrupts data"
+        "use a drive with power-loss protection for synced data; sync less often{sata}. Do NOT set \
+         `write through` in sysfs (queue/write_cache is \"{cache}\") unless the cache survives \
+         power loss: it stops flushes, and a crash then loses or corrupts data"
     );
     advice(subject, &general)
 }
@@ -123,8 +128,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A database that syncs its log a hundred times, each with a flush of `flush_ms`; with writes or
-    /// without.
+    /// A database that syncs its log a hundred times, each with a flush of `flush_ms`; with or
+    /// without writes.
     fn found(flush_ms: u64, writes: bool) -> Option<Finding> {
         let mut script = Script::new(10);
         for index in 0..100 {
@@ -158,8 +163,8 @@ mod tests {
     #[test]
     fn no_writes_have_no_median() {
         let found = found(6, false).unwrap();
-        assert!(!found.sentence.contains("half of the writes"), "{}", found.sentence);
-        assert!(!found.evidence.iter().any(|it| it.what == "median write"));
+        assert!(!found.sentence.contains("a median write"), "{}", found.sentence);
+        assert!(!found.evidence.iter().any(|it| it.what == "median write latency"));
     }
 
     #[test]

@@ -1,33 +1,32 @@
-//! Files are in pieces all over the device.
+//! Files are fragmented across the device.
 
 use super::*;
 use crate::analysis::patterns::FilePattern;
 use crate::command::shell_word;
 
-/// The share of a file's sequential requests that continue elsewhere on the device. Large files of a
-/// healthy file system have an extent of up to 128 MiB for hundreds of requests. Chosen.
+/// The least share of a file's sequential requests that are not contiguous on the device. Large
+/// files of a healthy file system have extents of up to 128 MiB, for hundreds of requests each.
+/// Chosen.
 const SCATTERED: f64 = 0.3;
-/// Sequential requests below which there is nothing to judge.
+/// The least number of sequential requests to judge.
 const REQUESTS: u64 = 30;
 
 rule!(
     "fragmentation",
-    "files in pieces",
-    "A file that grew a little at a time, or on a nearly full file system, lies in many small pieces. \
-     Reading it from beginning to end then jumps over the device, requests stay small, and finding free \
-     space for the next piece takes time before the first request is queued.",
-    "A file that is read here and there: its requests jump wherever it lies.",
+    "fragmented files",
+    "A file that grew a little at a time, or on a nearly full file system, has many small extents. \
+     A sequential read of it then seeks across the device, requests stay small, and finding free \
+     space for the next extent takes time before the first request is queued.",
+    "The file is read at random: its requests seek however it is laid out.",
     needs: [Files],
     symptoms: ["serial-reads", "split-requests", "provider-cap", "device-slow-tail"],
 );
 
-const DEFRAGMENT: &str =
-    "keep 10 % of the file system free; allocate files at once (fallocate); for what is there, when the \
-     disk has time: e4defrag, xfs_fsr, or `btrfs filesystem defragment`, which takes the room of what \
-     snapshots share anew";
-const ON_FLASH: &str =
-    "nothing for the device, to which every place is as near; many extents cost the file system CPU \
-     time: allocate files at once (fallocate)";
+const DEFRAGMENT: &str = "keep 10 % of the file system free; allocate files at once (fallocate); defragment existing \
+     files off-peak: e4defrag, xfs_fsr, or `btrfs filesystem defragment`, which duplicates extents \
+     shared with snapshots";
+const ON_FLASH: &str = "nothing for the device, which does not seek; many extents cost the file system CPU time: \
+     allocate files at once (fallocate)";
 
 fn judge(facts: &Facts<'_>) -> Judged {
     if facts.summary().files.is_absent() && facts.summary().watch.requests > 0 {
@@ -45,7 +44,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
         }
     }
     let Some((name, files, _)) = worst else { return Ok(Verdict::Clear) };
-    let Some(device) = facts.devices().iter().find(|it| it.device == name) else { return Ok(Verdict::Clear) };
+    let Some(device) = facts.devices().iter().find(|it| it.device == name) else {
+        return Ok(Verdict::Clear);
+    };
     let sum = |of: fn(&FilePattern) -> u64| files.iter().map(|file| of(file)).sum::<u64>();
     let share = sum(|file| file.scattered) as f64 / sum(|file| file.sequential).max(1) as f64;
     let names: Vec<&str> = files.iter().map(|file| file.file.as_str()).collect();
@@ -53,19 +54,35 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let rotates = facts.setting(device, "queue/rotational") != Some("0");
     let example = names.first().copied().unwrap_or("FILE");
     let sentence = format!(
-        "{} lies in pieces on {name}: {} of its requests that go on in the file go on elsewhere on the device",
+        "{} is fragmented on {name}: {} of its sequential requests are not contiguous on the device",
         pattern.clone().unwrap_or_else(|| "a file".to_owned()),
         words::percent(share),
     );
     let time = (sum(|file| file.time_ns) as f64 * share) as u64;
     Ok(Finding::of_device(facts, time, facts::device_time_ns(device), sentence)
-        .about(Subject { file: pattern.clone(), ..facts::subject_of(name, facts.top_process(device, |_| true)) })
-        .shown("requests that go on elsewhere", share * 100.0, "%", format!("iowhy snoop -d {name}"))
-        .shown("requests of these files", sum(|file| file.requests) as f64, "requests", "iowhy files")
+        .about(Subject {
+            file: pattern.clone(),
+            ..facts::subject_of(name, facts.top_process(device, |_| true))
+        })
+        .shown(
+            "sequential requests that are not contiguous",
+            share * 100.0,
+            "%",
+            format!("iowhy snoop -d {name}"),
+        )
+        .shown(
+            "requests for these files",
+            sum(|file| file.requests) as f64,
+            "requests",
+            "iowhy files",
+        )
         .upper_bound()
-        // Only a disk that seeks pays for each jump.
+        // Only a disk that seeks pays for each discontinuity.
         .at_most(if rotates { Severity::Critical } else { Severity::Info })
         .fix(if rotates { DEFRAGMENT } else { ON_FLASH })
-        .check(format!("`filefrag -v {}`: many extents (pieces) below a megabyte; few large ones refute it", shell_word(example)))
+        .check(format!(
+            "`filefrag -v {}`: many extents below a megabyte confirm it; few large ones refute it",
+            shell_word(example)
+        ))
         .into())
 }

@@ -1,4 +1,4 @@
-//! Many small writes, each made durable on its own.
+//! Many small writes, each synced on its own.
 
 use super::super::bottleneck::bound::SLOW_SYNC_NS;
 use super::*;
@@ -7,30 +7,30 @@ use crate::analysis::summary::DeviceSummary;
 use crate::diagnosis::programs::{self, Role};
 use facts::syncs::{Syncs, advice, of_file};
 
-/// Bytes for each sync up to which the durability costs more than the data: 4 KiB written and
-/// synced one by one were 8 KiB with their journal (facts measured on ext4); a group commit of a busy
-/// database is above. Chosen.
+/// Bytes per sync up to which the sync costs more than the data: 4 KiB written and synced one by
+/// one were 8 KiB with their journal (measured on ext4); a group commit of a busy database is
+/// above. Chosen.
 const BYTES_PER_SYNC: f64 = 32_768.0;
-/// Syncs a second from which on it is a habit, not a save now and then. Chosen. Fewer count where they
-/// block a thread for long: the slower the disk, the fewer there are.
+/// Syncs per second of a program that syncs all the time, not of an occasional save. Chosen. Fewer
+/// suffice if they block a thread for long: the slower the disk, the fewer there are.
 const SYNCS_PER_S: f64 = 20.0;
-/// The share of the blocked time, without that of other devices. Chosen.
+/// The least share of the blocked time, without that of other devices. Chosen.
 const SHARE: f64 = 0.2;
-/// From which mean on a sync is slow by itself, however few or many there are: a rotating disk takes a few
-/// seeks and rotations for a small one. Chosen.
+/// The mean from which a sync is slow by itself, regardless of the number: a rotating disk takes a
+/// few seeks and rotations for a small one. Chosen.
 const ITSELF_NS: f64 = 100_000_000.0;
-/// From which mean on a small sync waits for others' data rather than for its own. Chosen: what
-/// journal-commit takes for slow.
+/// The mean from which a small sync waits for others' data rather than for its own. Chosen: the
+/// limit of journal-commit.
 const OTHERS_NS: f64 = 50_000_000.0;
 
 rule!(
     "fsync-heavy",
-    "many small writes made durable one by one",
-    "Each sync (fsync, fdatasync, msync, or a write with O_DSYNC) writes the data, the file system's \
-     journal and its commit record, and waits for the device to empty its cache, once or twice. For a \
-     few kilobytes of data that is several requests and flushes one after another, and no other \
-     thread's fsync of the same file system gets ahead of it.",
-    "Larger or fewer syncs that take the same share of the time: then the device's flush is slow \
+    "frequent small syncs",
+    "Each sync (fsync, fdatasync, msync, or a write with O_DSYNC) writes the data, the file \
+     system's journal and its commit record, and waits for the device to flush its cache, once or \
+     twice. A few kilobytes of data thus cost several requests and flushes in sequence, and no \
+     other thread's fsync of the same file system gets ahead of it.",
+    "Larger or fewer syncs take the same share of the time: then the device's flush is slow \
      (flush-cost), or the journal is busy with others' data (journal-commit).",
     needs: [Waits],
     symptoms: ["journal-commit", "small-writes", "serial-reads"],
@@ -50,7 +50,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     if bytes > BYTES_PER_SYNC {
         return Ok(Verdict::Clear);
     }
-    // Others' data, too: it may be that which takes the time.
+    // Includes others' data, which may be what takes the time.
     let sure = match all > BYTES_PER_SYNC {
         false => Confidence::Certain,
         true if syncs.mean_ns() < OTHERS_NS => Confidence::Likely,
@@ -59,7 +59,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     Ok(finding(facts, device, &syncs, bytes).sure(sure).into())
 }
 
-/// Whether a program's syncs block so much, and so often or so long, that they matter.
+/// Whether a program's syncs block enough, and often or long enough, to matter.
 fn is_habit(facts: &Facts<'_>, syncs: &Syncs<'_>) -> bool {
     let device = syncs.waited.subject().device;
     let near = device.as_deref().map_or(facts.blocked_ns(), |it| facts.blocked_near(it));
@@ -72,7 +72,7 @@ fn is_habit(facts: &Facts<'_>, syncs: &Syncs<'_>) -> bool {
         && (rate >= SYNCS_PER_S || threads >= super::super::finding::WARNING_THREADS)
 }
 
-/// Bytes that the device wrote for each sync, for whichever process.
+/// Returns the bytes that the device wrote per sync, of all processes.
 fn on_device(device: &DeviceSummary, syncs: &Syncs<'_>) -> f64 {
     let flushes = facts::of(device, Direction::Flush).requests.max(device.helper_requests);
     let known = syncs.calls.unwrap_or(if flushes > 0 { flushes } else { syncs.waited.waits });
@@ -83,9 +83,9 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, syncs: &Syncs<'_>, bytes: 
     let subject = syncs.subject();
     let flags = words::flags(&subject);
     let rate = syncs.count() as f64 / facts.seconds();
-    let what = if syncs.calls.is_some() { "syncs" } else { "waits for syncs" };
+    let what = if syncs.calls.is_some() { "syncs" } else { "sync waits" };
     let sentence = format!(
-        "{} makes small writes durable one by one{}: {} {what} a second, {} each, {} each time",
+        "{} syncs small writes one by one{}: {} {what} per second, {} and {} each",
         words::who(&subject),
         of_file(&subject),
         words::number(rate),
@@ -97,7 +97,7 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, syncs: &Syncs<'_>, bytes: 
         "commit several changes with one sync (group commit, larger transactions); put the log on its \
          own device, one with power-loss protection",
     );
-    // A database commits because it must, in groups where it can: where a sync is not slow, nothing is wrong.
+    // A database has to commit, in groups if it can: if a sync is not slow, nothing is wrong.
     let process = subject.process.as_deref();
     let role = subject.file.as_deref().and_then(|file| programs::role_of(process, file));
     let is_well = role == Some(Role::WriteAheadLog) && syncs.mean_ns() < SLOW_SYNC_NS;
@@ -105,18 +105,18 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, syncs: &Syncs<'_>, bytes: 
         .about(subject)
         .at_most(if is_well { Severity::Info } else { Severity::Critical })
         .shown(what, rate, "1/s", format!("iowhy files{flags}"))
-        .shown("time for each", syncs.mean_ns(), "ns", format!("iowhy waits{flags}"))
-        .shown("written for each", bytes, "bytes", format!("iowhy files{flags}"))
+        .shown("mean sync time", syncs.mean_ns(), "ns", format!("iowhy waits{flags}"))
+        .shown("bytes written per sync", bytes, "bytes", format!("iowhy files{flags}"))
         .shown(
-            "written on the device for each",
+            "bytes written to the device per sync",
             on_device(device, syncs),
             "bytes",
             format!("iowhy -d {}", device.device),
         )
         .fix(fix)
         .check(
-            "on a copy of the data, the same writes without fsync, or ten with one: if the waits \
-             stay, something else is slow",
+            "repeat the same writes on a copy of the data without fsync, or with one fsync for \
+             ten: if the waits stay, something else is slow",
         )
 }
 
@@ -129,7 +129,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A log that is synced fifty times a second, 2 ms each, beside ten threads that wait for `device`.
+    /// A log that is synced fifty times per second, 2 ms each, while ten threads wait for `device`.
     fn found(device: Option<&str>) -> Option<Finding> {
         let mut script = Script::new(10);
         for index in 0..500 {
@@ -148,8 +148,8 @@ mod tests {
         diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "fsync-heavy")
     }
 
-    /// etcd syncs its log `rate` times a second for `each_ms`, `bytes` of it each time, while `others`
-    /// bytes of another program are written at each of these syncs.
+    /// etcd syncs its log `rate` times per second for `each_ms`, `bytes` of it each time, while
+    /// another program writes `others` bytes per sync.
     fn logged(rate: u64, each_ms: u64, bytes: u64, others: u64) -> Option<Finding> {
         let mut script = Script::new(10);
         let file = script.names.intern("/data/member/wal/0.wal");
@@ -182,7 +182,7 @@ mod tests {
         let found = logged(40, 20, 2300, 1 << 20).unwrap();
         assert_eq!(found.confidence, Confidence::Likely, "others' data may be what takes the time");
         assert!(
-            found.sentence.contains("40.0 syncs a second, 2.25 KiB each"),
+            found.sentence.contains("40.0 syncs per second, 2.25 KiB and"),
             "{}",
             found.sentence
         );
@@ -196,10 +196,10 @@ mod tests {
     #[test]
     fn few_slow_syncs_count_as_many_fast_ones() {
         assert_eq!(logged(9, 95, 2300, 0).unwrap().severity, Severity::Critical);
-        // Each is slow by itself, which the bottleneck says (etcd-io/etcd#12405: 1.018 s each).
+        // Each is slow by itself, which the bottleneck reports (etcd-io/etcd#12405: 1.018 s each).
         assert_eq!(logged(9, 105, 2300, 0), None);
         assert_eq!(logged(1, 900, 2300, 0), None);
-        // Each second a save of a millisecond.
+        // One save of a millisecond per second.
         assert_eq!(logged(1, 1, 2300, 0), None);
     }
 

@@ -1,4 +1,4 @@
-//! Threads wait for the process that serves a FUSE file system, or for the host behind virtiofs.
+//! Threads wait for the process that serves a FUSE file system, or for the virtiofs host.
 
 use super::network_filesystem::{mount_of, severity_of};
 use super::*;
@@ -6,12 +6,12 @@ use crate::model::WaitClass;
 
 rule!(
     "fuse-server",
-    "a file system that a process serves",
-    "On a FUSE file system (sshfs, s3fs, rclone, gcsfuse, mergerfs, GlusterFS ...) every read, \
-     write and lookup that is not cached is a question to a process of this machine, which may ask \
-     the network or a disk in its turn; on virtiofs it is a question to the hypervisor. A process that \
-     asked sleeps until it answers. No block device shows any of it.",
-    "Waits that take less than a millisecond, or a server that is idle meanwhile.",
+    "FUSE file system latency",
+    "On a FUSE file system (sshfs, s3fs, rclone, gcsfuse, mergerfs, GlusterFS ...) every uncached \
+     read, write and lookup is a request to a local process, which may in turn wait for the \
+     network or a disk; on virtiofs it is a request to the hypervisor. The caller sleeps until it \
+     is answered. No block device shows any of it.",
+    "The waits take less than a millisecond, or the server is idle meanwhile.",
     needs: [Waits],
     symptoms: ["lock-behind-io"],
 );
@@ -36,7 +36,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         |it| format!("{} ({}, {})", it.path, it.kind, it.source),
     );
     let sentence = format!(
-        "{} waits for {whom} that serves {place}: {} a wait",
+        "{} waits for {whom} that serves {place}, {} on average",
         words::who(&subject),
         words::time(waited.mean_ns()),
     );
@@ -46,9 +46,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .about(subject)
         .sure(Confidence::Certain)
         .at_most(severity_of(waited.mean_ns(), per_s))
-        .shown("waits for the server", waited.class_ns as f64, "ns", "iowhy waits")
-        .shown("how often", per_s, "1/s", "iowhy waits")
-        .shown("longest", waited.longest_ns() as f64, "ns", "iowhy waits");
+        .shown("blocked time for the server", waited.class_ns as f64, "ns", "iowhy waits")
+        .shown("waits for the server", per_s, "1/s", "iowhy waits")
+        .shown("longest wait", waited.longest_ns() as f64, "ns", "iowhy waits");
     if own > 0 {
         finding = finding.shown(
             "the server's own waits for storage",
@@ -58,28 +58,28 @@ fn judge(facts: &Facts<'_>) -> Judged {
         );
     }
     let fix = if is_host {
-        "look at the host: its disk, and whether virtiofsd has CPUs and threads enough; keep what \
-         is read and written all the time on a disk of the guest"
+        "check the host: its disk, and whether virtiofsd has enough CPUs and threads; keep hot \
+         data on a disk of the guest"
     } else {
-        "look at what the server waits for: its own storage, the network, one CPU; let the kernel \
-         cache more of it where the server allows that (attr_timeout, entry_timeout, \
-         kernel_cache); keep what is read and written all the time on a local disk"
+        "check what the server waits for: its own storage, the network, a single CPU; let the \
+         kernel cache more if the server allows it (attr_timeout, entry_timeout, kernel_cache); \
+         keep hot data on a local disk"
     };
     Ok(finding
         .fix(fix)
         .check(
-            "while the program waits, the server works or waits in its turn (`top -H`, `iowhy \
-             waits`); if it is idle in fuse_dev_do_read, nobody asks it",
+            "while the program waits, the server is working or waiting itself (`top -H`, `iowhy \
+             waits`); if it is idle in fuse_dev_do_read, it has no requests",
         )
         .into())
 }
 
-/// Whether the type of a file system is served through FUSE's protocol.
+/// Whether file systems of this type use the FUSE protocol.
 fn is_fuse(kind: &str) -> bool {
     kind == "fuse" || kind == "fuseblk" || kind == "virtiofs" || kind.starts_with("fuse.")
 }
 
-/// The time that the server, `sshfs (812)`, waited for storage itself, nanoseconds.
+/// Returns the time that the server, such as `sshfs (812)`, waited for storage itself, nanoseconds.
 fn waits_of(facts: &Facts<'_>, server: &str) -> u64 {
     let is_own = |name: &str, pid: u32| words::process(name, Some(pid), None) == server;
     facts.waits(|group| is_own(&group.process, group.pid)).time_ns

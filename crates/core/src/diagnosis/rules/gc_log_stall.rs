@@ -1,32 +1,32 @@
-//! A JVM stalls while its VM thread writes a log, or its counters.
+//! A JVM stalls while its VM thread writes a log or its counters.
 
 use super::lock_behind_io::{named, what};
 use super::*;
 use crate::analysis::summary::{ChainRow, Step};
 use facts::calls::WRITE;
 
-/// Threads of HotSpot for which all threads of the program wait at a safepoint: they write the GC
-/// log before the others may go on. Source: HotSpot's vmThread.cpp, concurrentGCThread.cpp and
-/// `-Xlog` (JEP 158).
+/// HotSpot threads for which all program threads wait at a safepoint: they write the GC log before
+/// the others continue. Source: HotSpot's vmThread.cpp, concurrentGCThread.cpp and `-Xlog` (JEP
+/// 158).
 const VM_THREADS: &[&str] = &["VM Thread", "VM Periodic Tas", "G1 Main Marker", "G1 Service"];
 /// The file of counters that a JVM maps (see -XX:+PerfDisableSharedMem).
 const COUNTERS: &str = "hsperfdata";
 
 rule!(
     "gc-log-stall",
-    "a JVM that waits for its own log",
-    "A JVM stops all threads of the program for a collection (a safepoint), and its VM thread \
-     writes the GC log before they may go on. That write is buffered and short, until the \
-     journal, the limit of dirty pages or writeback of the log's page makes it wait: then the \
-     whole program stalls for as long, and the collector is blamed. The same happens with \
-     the counters that a JVM keeps in a mapped file (hsperfdata).",
-    "A VM thread that waits for pages of its own code or of swap, or for nothing of the disk.",
+    "JVM stalls on GC log writes",
+    "A JVM stops all program threads for a collection (a safepoint), and its VM thread writes the \
+     GC log before they continue. That write is buffered and short, until the journal, the dirty \
+     page limit or writeback of the log's page blocks it: then the whole program stalls for as \
+     long, and the collector is blamed. The same happens with the counters that a JVM keeps in a \
+     mapped file (hsperfdata).",
+    "The VM thread waits for pages of its own code or of swap, or does not wait for the disk.",
     needs: [Waits, Chains],
     symptoms: ["lock-behind-io"],
 );
 
-/// Whether a chain ends at the VM thread of a JVM, or at a thread of one that writes a GC log: JVMs
-/// before 9 do not name their threads for the kernel.
+/// Whether a chain ends at the VM thread of a JVM, or at a JVM thread that writes a GC log: JVMs
+/// before 9 do not set kernel thread names.
 pub(super) fn is_jvm(row: &ChainRow) -> bool {
     is_vm_thread(row) || is_gc_log(row)
 }
@@ -84,24 +84,25 @@ fn judge(facts: &Facts<'_>) -> Judged {
     Ok(Finding::of_share(ImpactOf::BlockedTime, impact, part, sentence)
         .about(subject)
         .sure(if is_vm_thread(most) { Confidence::Certain } else { Confidence::Likely })
-        .shown("threads that stall", first.threads as f64, "threads", &*command)
-        .shown("their time while it wrote", time_ns as f64, "ns", &*command)
+        .shown("stalled threads", first.threads as f64, "threads", &*command)
+        .shown("stalled time of these threads", time_ns as f64, "ns", &*command)
         .shown("longest stall", most.longest_ns as f64, "ns", &*command)
         .fix(fix(counters(most)))
         .check(
-            "the times of these stalls in the program's pauses: `-Xlog:safepoint` shows them, \
-             with a collection that took little CPU; with the log on tmpfs they end",
+            "`-Xlog:safepoint` shows pauses at the times of these stalls, with a collection that \
+             took little CPU; with the log on tmpfs they end",
         )
         .into())
 }
 
 fn fix(counters: bool) -> &'static str {
     if counters {
-        "-XX:+PerfDisableSharedMem (jps and jstat do not see the program then), or /tmp on tmpfs"
+        "set -XX:+PerfDisableSharedMem (jps and jstat then do not see the program), or put /tmp on \
+         tmpfs"
     } else {
-        "write the log in the background (`-Xlog:async`, JDK 17 and later: messages are dropped \
-         where its buffer is full), or put it on a device of its own or on tmpfs; let the \
-         program that fills the device do less"
+        "write the log asynchronously (`-Xlog:async`, JDK 17 and later: messages are dropped if \
+         its buffer is full), or put it on its own device or on tmpfs; reduce the I/O of the \
+         program that fills the device"
     }
 }
 
@@ -153,7 +154,7 @@ mod tests {
     #[test]
     fn other_threads_and_other_waits_do_not() {
         assert_eq!(found("writer", Some(WRITE), "/app/gc.log", "gc-log-stall"), None);
-        // A fault of the JVM's own code.
+        // A page fault in the JVM's own code.
         assert_eq!(found("VM Thread", None, "/usr/lib/libjvm.so", "gc-log-stall"), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Requests that do not come back.
+//! Requests that never complete.
 
 use super::*;
 use crate::analysis::Direction;
@@ -6,29 +6,30 @@ use crate::analysis::patterns::Slow;
 use crate::analysis::summary::DeviceSummary;
 use crate::figures::plural;
 
-/// For how long nothing must have completed. Garbage collection of flash stays below; a rotating disk
-/// that spins up takes 5 to 15 s, and is named as likely only; drivers give up after 30 s.
+/// The least time without a completion. Garbage collection of flash takes less; a rotating disk
+/// that spins up takes 5 to 15 s, and is only reported as likely; drivers give up after 30 s.
 const HUNG_NS: u64 = 2_000_000_000;
-/// How long a rotating disk may take to spin up.
+/// The longest spin-up time of a rotating disk.
 const SPIN_UP_NS: u64 = 15_000_000_000;
-/// The same where no read or write is in flight: discards, flushes, erasure and work on zones of healthy
-/// devices take many seconds. SCSI's and NVMe's own limit for them.
+/// The same if no read or write is in flight: discards, flushes, secure erase and zone management
+/// of healthy devices take many seconds. SCSI's and NVMe's own timeout for them.
 const HUNG_OTHER_NS: u64 = 30_000_000_000;
 
 rule!(
     "hung-io",
-    "requests that do not complete",
-    "The device, its path or its driver has stopped answering: requests are in flight and none ends. \
-     Everything that needs one of them waits, usually in state D where it cannot be killed. Rates and \
-     averages show nothing, since they count what completed. The kernel gives up after its time limit \
-     (30 s for SCSI and NVMe; virtio disks have none), resets the device, and tries again.",
-    "A completion after the watch: then it was very slow, not hung.",
+    "requests hung at the device",
+    "The device, its path or its driver has stopped responding: requests are in flight and none \
+     completes. Every process that needs one of them waits, usually in state D, where it cannot be \
+     killed. Rates and averages show nothing, since they count completed requests. The kernel \
+     gives up after its timeout (30 s for SCSI and NVMe; virtio disks have none), resets the \
+     device and retries.",
+    "The requests complete after the watch: then the device was very slow, not hung.",
     symptoms: [
         "device-slow-tail", "lock-behind-io", "journal-commit", "inode-lock", "noisy-neighbour",
     ],
 );
 
-/// Others that the sentence names, beside the worst.
+/// The number of other devices that the sentence names.
 const NAMED: usize = 3;
 
 fn judge(facts: &Facts<'_>) -> Judged {
@@ -43,7 +44,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let of_blocked = waited.time_ns as f64 / facts.blocked_ns().max(1) as f64;
     let name = &device.device;
     let sentence = format!(
-        "{name} has answered no request for {}: {} in flight{}",
+        "{name} has completed no request for {}: {} in flight{}",
         words::time(stalled_ns as f64),
         words::count(open),
         also(others),
@@ -60,20 +61,20 @@ fn judge(facts: &Facts<'_>) -> Judged {
     Ok(Finding::of_share(ImpactOf::BlockedTime, share.max(of_blocked), share * open as f64, sentence)
         .about(subject)
         .sure(sure)
-        .shown("no completion for", stalled_ns as f64, "ns", format!("iowhy -d {name}"))
+        .shown("time without a completion", stalled_ns as f64, "ns", format!("iowhy -d {name}"))
         .shown("age of the oldest request", age as f64, "ns", format!("iowhy -d {name}"))
         .shown("requests in flight", open as f64, "requests", format!("iowhy -d {name}"))
         .fix(format!(
-            "look at the path and the device: `dmesg`, `cat /sys/block/{name}/device/state` (SCSI, NVMe), `multipath -ll`, \
-             `dmsetup info` (is it suspended?), the provider's volume status; what waits cannot be killed until the \
-             requests end or time out"
+            "check the path and the device: `dmesg`, `cat /sys/block/{name}/device/state` (SCSI, \
+             NVMe), `multipath -ll`, `dmsetup info` (is it suspended?), the provider's volume \
+             status; blocked processes cannot be killed until the requests complete or time out"
         ))
-        .check(format!("`cat /sys/block/{name}/stat` twice: where the first (reads) or fifth number (writes) grows, it is slow, not hung"))
+        .check(format!("`cat /sys/block/{name}/stat` twice: if the first (reads) or fifth number (writes) grows, it is slow, not hung"))
         .into())
 }
 
-/// The devices that hang: first what has answered nothing for longest, of these what has the oldest
-/// request.
+/// Returns the hung devices, sorted by the time without a completion, then by the age of the oldest
+/// request, longest first.
 fn hung<'a>(facts: &Facts<'a>) -> Vec<&'a DeviceSummary> {
     let data = |it: &DeviceSummary| {
         let open = |at| facts::of(it, at).open_requests;
@@ -87,13 +88,13 @@ fn hung<'a>(facts: &Facts<'a>) -> Vec<&'a DeviceSummary> {
     hung
 }
 
-/// A hang that ended within the watch: for long nothing completed, then what had begun before.
+/// A hang that ended within the watch: nothing completed for long, then requests from before did.
 fn before(facts: &Facts<'_>) -> Option<Finding> {
     let found = facts.devices().iter().filter_map(|it| Some((it, gap(facts, it)?)));
     let (device, (from_ns, gap_ns)) = found.max_by_key(|(_, gap)| gap.1)?;
     let name = &device.device;
     let sentence = format!(
-        "{name} answered no request for {}, beginning {} into the watch; then it went on",
+        "{name} completed no request for {}, starting {} into the watch; then it recovered",
         words::time(gap_ns as f64),
         words::time(from_ns as f64),
     );
@@ -105,22 +106,27 @@ fn before(facts: &Facts<'_>) -> Option<Finding> {
     Some(
         Finding::of_share(ImpactOf::DeviceTime, share, share, sentence)
             .about(subject)
-            .shown("no completion for", gap_ns as f64, "ns", format!("iowhy stat -d {name} 1"))
+            .shown(
+                "time without a completion",
+                gap_ns as f64,
+                "ns",
+                format!("iowhy stat -d {name} 1"),
+            )
             .shown("longest wait", longest as f64, "ns", "iowhy waits")
             .fix(format!(
-                "look at the path and the device: `dmesg` (resets, timeouts), `cat \
+                "check the path and the device: `dmesg` (resets, timeouts), `cat \
                  /sys/block/{name}/device/iotmo_cnt` and ioerr_cnt (SCSI), the device's health log \
                  (`smartctl -a`, `nvme smart-log`), the provider's volume status"
             ))
             .check(
-                "a rotating disk that was in standby takes 5 to 15 s to spin up, and drives that \
-                 overlap tracks (SMR) tidy up for as long: watch again while it is used",
+                "a rotating disk that was in standby takes 5 to 15 s to spin up, and shingled \
+                 drives (SMR) reorganize data for as long: watch again while it is in use",
             ),
     )
 }
 
-/// When nothing completed for [`HUNG_NS`] within the watch, and for how long, where a read or a write
-/// took all of that time.
+/// Returns start and length of the longest gap of at least [`HUNG_NS`] without a completion that a
+/// read or a write spans, nanoseconds.
 fn gap(facts: &Facts<'_>, device: &DeviceSummary) -> Option<(u64, u64)> {
     let patterns = facts.patterns(&device.device)?;
     let timeline = &patterns.timeline;
@@ -133,7 +139,7 @@ fn gap(facts: &Facts<'_>, device: &DeviceSummary) -> Option<(u64, u64)> {
         let gap_ns = (at - from) as u64 * timeline.bin_ns;
         let from_ns = from as u64 * timeline.bin_ns;
         let until_ns = (at + 1) as u64 * timeline.bin_ns;
-        // What completes now was in flight all the while: else nobody asked for anything.
+        // What completes now was in flight all the time: otherwise nothing was submitted.
         let waited = |slow: &Slow| {
             slow.ended_ns >= from_ns + gap_ns && slow.ended_ns < until_ns && slow.d2c_ns >= gap_ns
         };
@@ -151,9 +157,10 @@ fn in_flight(device: &DeviceSummary) -> u64 {
     open.max(device.kernel_in_flight_end.unwrap_or(0))
 }
 
-/// `; nor has sdd (32 in flight)`, with a count where there are more than can be named.
+/// `; nor has sdd (32 in flight)`, with a count of the devices that are not named.
 fn also(others: &[&DeviceSummary]) -> String {
-    let of = |it: &&DeviceSummary| format!("{} ({} in flight)", it.device, words::count(in_flight(it)));
+    let of =
+        |it: &&DeviceSummary| format!("{} ({} in flight)", it.device, words::count(in_flight(it)));
     let mut names: Vec<String> = others.iter().take(NAMED).map(of).collect();
     if others.len() > NAMED {
         names.push(plural((others.len() - NAMED) as u64, "other device"));
@@ -210,7 +217,7 @@ mod tests {
         }
     }
 
-    /// A read each 100 ms; one of them takes `longest_ms`, and those after it wait for it, or not.
+    /// A read every 100 ms; one of them takes `longest_ms`, and those after it wait for it, or not.
     fn stalls(longest_ms: u64, others_wait: bool) -> Option<String> {
         const MS: u64 = 1_000_000;
         let mut script = Script::new(10);
@@ -233,8 +240,11 @@ mod tests {
     #[test]
     fn a_hang_that_ends_is_one_too() {
         let sentence = stalls(3000, true).unwrap();
-        assert!(sentence.starts_with("sda answered no request for 3.00 s, beginning 3.00 s into"), "{sentence}");
-        // One slow request among others, and a second and a half, are the tail.
+        assert!(
+            sentence.starts_with("sda completed no request for 3.00 s, starting 3.00 s into"),
+            "{sentence}"
+        );
+        // One slow request among others is the tail, and so is a second and a half.
         assert_eq!(stalls(3000, false), None);
         assert_eq!(stalls(1500, true), None);
     }
@@ -252,13 +262,19 @@ mod tests {
     #[test]
     fn every_hung_device_is_named() {
         let (sentence, device) = told(1);
-        assert_eq!(sentence, "sd0 has answered no request for 10.0 s: 1 in flight");
+        assert_eq!(sentence, "sd0 has completed no request for 10.0 s: 1 in flight");
         assert_eq!(device.as_deref(), Some("sd0"));
         let (sentence, device) = told(3);
-        // All have answered nothing for the whole watch: the oldest request decides.
+        // None completed a request during the entire watch: the oldest request decides.
         assert_eq!(device.as_deref(), Some("sd2"));
-        assert!(sentence.ends_with("; nor have sd1 (1 in flight) and sd0 (1 in flight)"), "{sentence}");
+        assert!(
+            sentence.ends_with("; nor have sd1 (1 in flight) and sd0 (1 in flight)"),
+            "{sentence}"
+        );
         let (sentence, _) = told(6);
-        assert!(sentence.ends_with("sd3 (1 in flight), sd2 (1 in flight) and 2 other devices"), "{sentence}");
+        assert!(
+            sentence.ends_with("sd3 (1 in flight), sd2 (1 in flight) and 2 other devices"),
+            "{sentence}"
+        );
     }
 }

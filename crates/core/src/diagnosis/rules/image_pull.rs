@@ -1,20 +1,20 @@
-//! A container runtime unpacks an image on a disk that others need.
+//! A container runtime unpacks an image on a disk that others use.
 
 use super::*;
 use crate::diagnosis::programs::{self, Topic};
 
-/// The share of a device's time from which on the runtime is what others wait behind. Chosen.
+/// The least share of a device's time for others to wait behind the runtime. Chosen.
 const SHARE: f64 = 0.2;
-/// The name of the runtimes in the table of programs.
+/// The name of the runtimes in the programs table.
 const RUNTIME: &str = "container runtime";
 
 rule!(
     "image-pull",
-    "container images that are unpacked",
+    "container image pulls",
     "Pulling an image downloads its layers, unpacks thousands of files and syncs them. On a node \
-     whose images and volumes share a disk, every program there waits behind that, mostly just \
-     after a deployment or when a node is new.",
-    "A runtime that only starts containers whose images are there.",
+     whose images and volumes share a disk, every other program waits behind that, mostly just \
+     after a deployment or on a new node.",
+    "The runtime only starts containers whose images are present.",
     needs: [Processes, Waits],
     symptoms: ["noisy-neighbour", "writeback-burst"],
 );
@@ -41,7 +41,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let victims = facts.victims(name, is_runtime);
     let subject = facts::subject_of(name, Some(row));
     let sentence = format!(
-        "{} unpacks container images: it takes {} of the time of {name}",
+        "{} unpacks container images, which takes {} of the time of {name}",
         words::who(&subject),
         words::percent(work.share),
     );
@@ -50,23 +50,18 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let written = row.usage.directions[crate::analysis::Direction::Write].bytes as f64;
     Ok(Finding::of_work(facts, &work, &victims, sentence)
         .about(subject)
+        .shown("share of the device's time", work.share * 100.0, "%", format!("iowhy -d {name}"))
         .shown(
-            "its share of the device's time",
-            work.share * 100.0,
-            "%",
-            format!("iowhy -d {name}"),
-        )
-        .shown(
-            "written by it",
+            "its write throughput",
             written / facts.seconds(),
             "bytes/s",
             format!("iowhy proc -d {name}"),
         )
-        .shown("others waited for the device", victims.time_ns as f64, "ns", "iowhy waits")
+        .shown("time others waited for the device", victims.time_ns as f64, "ns", "iowhy waits")
         .fix(advice)
         .check(
-            "`crictl images` or `docker images` shows a new image at that time; when the \
-             pull has ended the waits end",
+            "`crictl images` or `docker images` shows a new image at that time; after the pull the \
+             waits end",
         )
         .into())
 }
@@ -84,7 +79,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// `writer` writes all the time beside a database that waits.
+    /// `writer` writes all the time while a database waits.
     fn found(writer: &str, writes: u64) -> Option<Finding> {
         let mut script = Script::new(10);
         for index in 0..500_u64 {

@@ -1,4 +1,4 @@
-//! Threads wait for each other at the lock of one file or directory.
+//! Threads contend for the lock of one file or directory.
 
 use super::*;
 use crate::analysis::patterns::{WaitGroup, WaitStack};
@@ -7,28 +7,28 @@ use facts::Waited;
 
 rule!(
     "inode-lock",
-    "threads queue for one file's lock",
-    "The kernel lets one thread at a time write to a file (its inode's lock), except for some direct \
-     writes into space that is there already. Threads that append to one file, or create files in one \
-     directory, go one by one however fast the device is.",
-    "Waits for different files at once: then the device or the journal is what they wait for.",
+    "inode lock contention",
+    "The kernel lets only one thread at a time write to a file (its inode lock), except for some \
+     direct writes to space that is already allocated. Threads that append to one file, or create \
+     files in one directory, are serialized however fast the device is.",
+    "The waits are for different files at once: then they are for the device or the journal.",
     needs: [Waits],
 );
 
-/// Which lock the kernel functions of the waits are of.
+/// The lock that the kernel functions of the waits belong to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Lock {
     /// Of one file or directory.
     Inode,
     /// Of a file system that was frozen on purpose.
     Frozen,
-    /// Of a block of the file system's own, such as an XFS allocation group's.
+    /// Of a metadata block of the file system, such as an XFS allocation group's.
     Buffer,
     /// Of a node of a btrfs tree, or of a range of it.
     Tree,
 }
 
-/// Functions that wait for a file system that was frozen on purpose.
+/// Functions that wait for a frozen file system.
 const FROZEN: &[&str] =
     &["percpu_rwsem_wait", "__percpu_down_read", "sb_start_write*", "__sb_start_write*"];
 const BUFFER: &[&str] = &["xfs_buf_lock"];
@@ -36,7 +36,7 @@ const TREE: &[&str] =
     &["btrfs_tree_lock*", "btrfs_tree_read_lock*", "btrfs_lock_root_node", "lock_extent*"];
 
 impl Lock {
-    /// The one with most of the time; a file's where stacks do not tell.
+    /// The one with most of the time; a file's if stacks do not show it.
     fn of(facts: &Facts<'_>, whole_ns: u64) -> Lock {
         let most = |functions: &[&str]| {
             let is = |it: &WaitStack| {
@@ -58,15 +58,15 @@ impl Lock {
         match self {
             Lock::Frozen => format!("the file system{on} is frozen: {who} waits to write"),
             Lock::Inode if file.is_empty() => {
-                format!("threads of {who} wait for each other at locks of the file system")
+                format!("threads of {who} contend for file system locks")
             }
-            Lock::Inode => format!("threads of {who} wait for each other at the lock{file}"),
+            Lock::Inode => format!("threads of {who} contend for the lock{file}"),
             Lock::Buffer => format!(
-                "threads of {who} wait for each other at blocks of the file system{on} itself, such as an \
+                "threads of {who} contend for metadata blocks of the file system{on}, such as an \
                  allocation group's"
             ),
             Lock::Tree => {
-                format!("threads of {who} wait for each other at the file system's trees{on}")
+                format!("threads of {who} contend for the file system's trees{on}")
             }
         }
     }
@@ -74,21 +74,22 @@ impl Lock {
     const fn fix(self) -> &'static str {
         match self {
             Lock::Frozen => {
-                "find the backup or snapshot that froze it, and let it end; if it is gone: `fsfreeze \
-                 --unfreeze MOUNTPOINT` (thawed too early, its copy is not consistent)"
+                "find the backup or snapshot that froze it, and let it finish; if it is gone: \
+                 `fsfreeze --unfreeze MOUNTPOINT` (if thawed too early, the copy is inconsistent)"
             }
             Lock::Inode => {
-                "a file for each writer (a folder for each where files are made); or direct I/O into \
-                 space that is allocated and written beforehand, which XFS and ext4 let run at once"
+                "use one file per writer (one directory per writer if files are created); or \
+                 direct I/O to space allocated and written beforehand, which XFS and ext4 run in \
+                 parallel"
             }
             Lock::Buffer => {
-                "allocate in larger steps (fallocate, an extent size hint: `xfs_io -c 'extsize 16m' \
-                 FOLDER`); more allocation groups only where the file system is made anew (mkfs.xfs -d \
+                "allocate in larger steps (fallocate, an extent size hint: `xfs_io -c 'extsize \
+                 16m' FOLDER`); more allocation groups need a new file system (mkfs.xfs -d \
                  agcount=, which erases it)"
             }
             Lock::Tree => {
-                "fewer small changes at once (files, snapshots, quotas off); a subvolume for each \
-                 program, since each has a tree of its own"
+                "reduce concurrent small changes (files, snapshots, quotas off); use one subvolume \
+                 per program, since each has its own tree"
             }
         }
     }
@@ -96,7 +97,7 @@ impl Lock {
     const fn check(self) -> &'static str {
         match self {
             Lock::Frozen => {
-                "once it is thawed the waits end; if they stay, something else stops the writers"
+                "once it is thawed the waits end; if they stay, something else blocks the writers"
             }
             _ => {
                 "with one writer the waits end and the throughput stays; if it falls, the lock was not \
@@ -114,12 +115,12 @@ fn judge(facts: &Facts<'_>) -> Judged {
         Lock::Inode => Some(queue(facts, &all)).filter(|it| it.waits > 0).unwrap_or(all),
         _ => all,
     };
-    // Threads at different files may wait for locks of the file system that are not a file's.
+    // Threads that use different files may wait for file system locks that belong to no file.
     let mut files = waited.groups.iter().map(|it| &it.file);
     let first = files.next();
     let is_one = files.all(|it| Some(it) == first);
     let threads: u64 = waited.groups.iter().map(|group| group.threads).sum();
-    // One thread alone waits for no other: what holds its file's lock is the file system's own work.
+    // A single thread waits for no other: then the file system's own work holds its file's lock.
     if waited.class_ns == 0 || threads < 2 && lock != Lock::Frozen {
         return Ok(Verdict::Clear);
     }
@@ -130,21 +131,21 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let sentence = lock.sentence(&subject);
     let is_seen = lock == Lock::Frozen || lock == Lock::Inode && subject.file.is_some();
     let finding = Finding::of_blocked(facts, waited.class_ns, sentence);
-    // Without the lock all of them ask the device at once, which may be the next limit.
+    // Without the lock all of them submit to the device at once, which may be the next limit.
     let finding = if lock == Lock::Frozen { finding } else { finding.upper_bound() };
     Ok(finding
         .about(subject)
         .sure(if is_seen { Confidence::Certain } else { Confidence::Likely })
-        .shown("waits for the lock", waited.class_ns as f64, "ns", "iowhy waits")
-        .shown("threads that wait", threads as f64, "threads", "iowhy waits")
-        .shown("longest", waited.longest_ns() as f64, "ns", "iowhy waits")
+        .shown("blocked time for the lock", waited.class_ns as f64, "ns", "iowhy waits")
+        .shown("waiting threads", threads as f64, "threads", "iowhy waits")
+        .shown("longest wait", waited.longest_ns() as f64, "ns", "iowhy waits")
         .fix(lock.fix())
         .check(lock.check())
         .into())
 }
 
-/// The waits for the lock of one file or of files of one pattern, of whichever processes: those that
-/// took longest, of which at least two threads wait. Where no file is known, those of one process.
+/// Returns the longest waits, by at least two threads of any process, for the lock of one file or
+/// of files of one pattern. If no file is known, those of one process.
 fn queue<'a>(facts: &Facts<'a>, all: &Waited<'a>) -> Waited<'a> {
     let mut best = Waited::default();
     for first in &all.groups {
@@ -172,7 +173,7 @@ mod tests {
 
     const S: u64 = 1_000_000_000;
 
-    /// Threads that wait three seconds each for the lock of a file, in a kernel function.
+    /// Threads that wait three seconds each for a file's lock, in a kernel function.
     fn found(threads: &[(u32, Option<&str>)], function: &str) -> Option<Finding> {
         let mut script = Script::new(10);
         script.read("sda", 4096).direct(0, 0, 1000).add();
@@ -194,10 +195,10 @@ mod tests {
         let of = |file| Some(file);
         let same = found(&[(7, of("/a")), (8, of("/a"))], "ext4_buffered_write_iter").unwrap();
         assert_eq!(same.confidence, Confidence::Certain);
-        assert!(same.sentence.ends_with("at the lock of /a"), "{}", same.sentence);
+        assert!(same.sentence.ends_with("for the lock of /a"), "{}", same.sentence);
         let several = found(&[(7, of("/a")), (8, of("/b"))], "ext4_buffered_write_iter").unwrap();
         assert_eq!(several.confidence, Confidence::Likely);
-        assert!(several.sentence.ends_with("at locks of the file system"), "{}", several.sentence);
+        assert!(several.sentence.ends_with("for file system locks"), "{}", several.sentence);
         assert_eq!(found(&[(7, of("/a"))], "ext4_buffered_write_iter"), None);
     }
 

@@ -1,19 +1,19 @@
-//! io_uring hands requests to kernel threads.
+//! io_uring punts requests to kernel threads.
 
 use super::*;
 use crate::analysis::summary::DeviceSummary;
 
-/// The share of a device's requests' time that worker threads submitted. Chosen.
+/// The least share of a device's request time that worker threads submit. Chosen.
 const SHARE: f64 = 0.3;
 const WORKER: &[&str] = &["io_wq_submit_work", "io_worker_handle_work", "io_wq_worker"];
 
 rule!(
     "io-uring-punt",
-    "io_uring that falls back to threads",
-    "What io_uring cannot start without sleeping (buffered writes on some file systems, IOSQE_ASYNC, \
-     fsync, open) it gives to kernel threads. Each request then costs two switches, threads queue at the \
-     same locks, and the promise of asynchronous I/O is gone.",
-    "Requests that the program's own thread submits.",
+    "io_uring requests punted to threads",
+    "io_uring punts operations that cannot start without blocking (buffered writes on some file \
+     systems, IOSQE_ASYNC, fsync, open) to kernel threads. Each request then costs two context \
+     switches, threads contend for the same locks, and the benefit of asynchronous I/O is gone.",
+    "The program's own thread submits the requests.",
     needs: [Stacks],
     symptoms: ["inode-lock", "noisy-neighbour"],
 );
@@ -25,7 +25,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         paths.iter().map(|row| row.usage.time_share).sum::<f64>()
     };
     let punted_ns = |device: &DeviceSummary| share(device) * facts::device_time_ns(device) as f64;
-    // Each device by itself: what others do elsewhere makes it no better.
+    // Each device by itself: I/O on other devices makes it no better.
     let punted = facts.devices().iter().filter(|device| share(device) >= SHARE);
     let Some(device) = punted.max_by(|a, b| punted_ns(a).total_cmp(&punted_ns(b))) else {
         return Ok(Verdict::Clear);
@@ -36,20 +36,21 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let top = facts.top_process(device, |row| Some(row.subject.process.as_str()) == process);
     let subject = facts::subject_of(name, top);
     let sentence = format!(
-        "io_uring gives the requests of {} on {name} to kernel threads: {} of their time",
+        "io_uring punts requests of {} on {name} to kernel threads: {} of the request time",
         words::who(&subject),
         words::percent(share),
     );
     let time = facts::device_time_ns(device);
     Ok(Finding::of_device(facts, (share * time as f64) as u64, time, sentence)
         .about(subject)
-        // The requests take their time by whomever they are sent; what the detour costs is not seen.
+        // The requests take their time whichever thread submits them; the cost of punting is not
+        // measured.
         .upper_bound()
         .at_most(Severity::Warning)
         .sure(Confidence::Certain)
-        .shown("requests' time that worker threads submitted", share * 100.0, "%", format!("iowhy stacks -d {name}"))
-        .fix("open files with O_DIRECT on a file system that can (XFS, ext4), without IOSQE_ASYNC; allocate files beforehand; a device below that cannot say that it would block (no NOWAIT: dm-crypt and md of older kernels) makes every request take the detour; a limit of workers (IORING_REGISTER_IOWQ_MAX_WORKERS, Linux 5.15)")
-        .check("`ps -eLo pid,comm` shows iou-wrk threads of the program (before Linux 5.12 io_wqe_worker of the kernel); without them the requests were its own")
+        .shown("share of request time submitted by worker threads", share * 100.0, "%", format!("iowhy stacks -d {name}"))
+        .fix("open files with O_DIRECT on a file system that supports it (XFS, ext4), without IOSQE_ASYNC; allocate files beforehand; a device below without NOWAIT support (dm-crypt and md of older kernels) makes io_uring punt every request; limit the workers (IORING_REGISTER_IOWQ_MAX_WORKERS, Linux 5.15)")
+        .check("`ps -eLo pid,comm` shows iou-wrk threads of the program (before Linux 5.12: io_wqe_worker of the kernel); without them the program submits its requests itself")
         .into())
 }
 
@@ -60,13 +61,16 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Much that waits on sda, and little on sdb, of which `punted` of 1,000 requests are sent by workers.
+    /// Many waiting requests on sda, and few on sdb, where workers submit `punted` of 1,000
+    /// requests.
     fn found(punted: u64) -> Option<Finding> {
         let mut script = Script::new(10);
         for index in 0..1000 {
             let at = (index * 10 * MS) as i64;
             let read = script.read("sda", 4096).by(7, "fio").at(at).sector(index * 7919 * 8);
-            read.direct(500, 500, 50 * MS).stacks(&["blkdev_read_iter", "aio_read"], &["main"], 1).add();
+            read.direct(500, 500, 50 * MS)
+                .stacks(&["blkdev_read_iter", "aio_read"], &["main"], 1)
+                .add();
             let path = if index < punted { "io_wq_submit_work" } else { "io_submit_sqes" };
             let read = script.read("sdb", 4096).by(8, "fio").at(at).sector(index * 7919 * 8);
             read.direct(500, 500, MS).stacks(&["blkdev_read_iter", path], &["main"], 1).add();

@@ -5,13 +5,13 @@ use crate::model::WaitClass;
 
 rule!(
     "iocost-throttle",
-    "the I/O cost model",
-    "io.cost gives every cgroup a share of what its model says the device can do. Who asks for \
-     more waits in the kernel although the device is idle. A model that underestimates the \
-     device throttles everybody.",
-    "Waits of the same kind without io.cost.qos enabled.",
+    "io.cost throttling",
+    "io.cost gives every cgroup a share of the device's capacity according to its model. A cgroup \
+     that exceeds its share waits in the kernel even if the device is idle. A model that \
+     underestimates the device throttles every cgroup.",
+    "The same waits occur without io.cost.qos enabled.",
     needs: [Waits],
-    // It sets the pace of what the device is asked for.
+    // It sets the pace at which requests are submitted.
     symptoms: ["serial-reads", "journal-commit", "fsync-heavy", "noisy-neighbour"],
 );
 
@@ -30,17 +30,17 @@ fn judge(facts: &Facts<'_>) -> Judged {
     Ok(Finding::of_blocked(facts, waited.class_ns, sentence)
         .about(subject)
         .sure(Confidence::Certain)
-        .shown("waits for the cost model", waited.class_ns as f64, "ns", "iowhy waits")
-        .shown("longest", waited.longest_ns() as f64, "ns", "iowhy waits")
+        .shown("time throttled by io.cost", waited.class_ns as f64, "ns", "iowhy waits")
+        .shown("longest wait", waited.longest_ns() as f64, "ns", "iowhy waits")
         .fix(
-            "more weight for its cgroup (io.weight); a model that fits the device \
-              (io.cost.model; iocost_coef_gen.py of the kernel's tools/cgroup measures one, \
-              under full load for minutes); or switch it off, so that no cgroup is protected: \
-              `echo \"MAJ:MIN enable=0\" > /sys/fs/cgroup/io.cost.qos`",
+            "raise the weight of its cgroup (io.weight); set a model that fits the device \
+              (io.cost.model; iocost_coef_gen.py of the kernel's tools/cgroup measures one, under \
+              full load for minutes); or turn io.cost off, which leaves no cgroup protected: `echo \
+              \"MAJ:MIN enable=0\" > /sys/fs/cgroup/io.cost.qos`",
         )
         .check(
-            "`cat /sys/fs/cgroup/io.cost.qos` shows enable=1; with enable=0 the waits end; if \
-                they stay, it is not the cost model",
+            "`cat /sys/fs/cgroup/io.cost.qos` shows enable=1; with enable=0 the waits end; if they \
+                stay, io.cost is not the cause",
         )
         .into())
 }

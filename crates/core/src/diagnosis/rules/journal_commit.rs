@@ -1,27 +1,27 @@
-//! Threads wait for the journal's commit.
+//! Threads wait for a journal commit.
 
 use super::*;
 use crate::model::WaitClass;
 use facts::calls::{SYNC_ALL, SYNC_FILE};
 
-/// The mean wait from which on commits are slow: a commit is a few writes and a flush, single
-/// milliseconds on SSDs and tens on disks; commits that wait for others' data take far longer.
+/// The mean wait of slow commits: a commit is a few writes and a flush, single milliseconds on SSDs
+/// and tens on disks; commits that wait for others' data take far longer.
 const SLOW_NS: f64 = 50_000_000.0;
-/// Where btrfs waits until it has space for what a change may need.
+/// Functions in which btrfs waits until it can reserve space for a change.
 const TICKETS: &[&str] = &["handle_reserve_ticket", "wait_reserve_ticket"];
 
 rule!(
     "journal-commit",
-    "waiting for the journal",
+    "journal commits that hold up writers",
     "A file system's changes go into one running transaction (ext4: jbd2, XFS: its log, btrfs: a \
-     commit of its trees). While it commits, what needs it waits: creating, renaming and removing \
-     files, updates of inodes, and every fsync. The commit waits for the operations that are part \
-     of it, and its own blocks queue at the device behind everybody's data. ext4 in ordered mode \
-     also writes data of files that grew first; since 5.6 (dioread_nolock) only data that was not \
-     allocated as unwritten extents, so that a large writer now delays a commit mostly by the \
-     device's queue and by the size of the transaction. btrfs waits as well for space that a \
-     change has to reserve.",
-    "Short commits: then the number of syncs is the cause (fsync-heavy).",
+     commit of its trees). While it commits, the operations that need it wait: creating, renaming \
+     and removing files, inode updates, and every fsync. The commit waits for the operations that \
+     are part of it, and its blocks queue at the device behind all other data. ext4 in ordered \
+     mode also writes the data of files that grew first; since 5.6 (dioread_nolock) only data not \
+     allocated as unwritten extents, so a large writer now delays a commit mostly through the \
+     device's queue and the size of the transaction. btrfs also waits to reserve space for a \
+     change.",
+    "The commits are short: then the number of syncs is the cause (fsync-heavy).",
     needs: [Waits],
     symptoms: ["noisy-neighbour"],
 );
@@ -48,7 +48,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         _ => "the file system's journal",
     };
     let sentence = format!(
-        "{} waits for {for_what}{}: {} for each wait, up to {}",
+        "{} waits for {for_what}{}, {} on average, up to {}",
         words::who(&subject),
         words::on(&subject),
         words::time(all.mean_ns()),
@@ -57,9 +57,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let outside = others.time_ns as f64 / all.time_ns as f64 * 100.0;
     Ok(Finding::of_blocked(facts, all.time_ns, sentence)
         .about(subject)
-        .shown("waits for the journal", all.time_ns as f64, "ns", "iowhy waits")
-        .shown("of them outside fsync", outside, "%", "iowhy waits")
-        .shown("longest", all.longest_ns() as f64, "ns", "iowhy waits")
+        .shown("blocked time for the journal", all.time_ns as f64, "ns", "iowhy waits")
+        .shown("share outside fsync", outside, "%", "iowhy waits")
+        .shown("longest wait", all.longest_ns() as f64, "ns", "iowhy waits")
         .fix(fix(kind))
         .check(check(kind))
         .into())
@@ -92,8 +92,7 @@ const FUNCTIONS: &[(FileSystem, &[&str])] = &[
 ];
 
 impl FileSystem {
-    /// The one that most of the waits for a journal are in, by their stacks; else the one that the
-    /// device holds.
+    /// Returns the one with most of the journal waits, by their stacks; else the one on the device.
     pub(super) fn of(facts: &Facts<'_>, device: Option<&str>) -> Option<FileSystem> {
         let time = |functions: &[&str]| {
             let fits = |functions: &[&str], stack: &[String]| facts::has_function(stack, functions);
@@ -116,20 +115,20 @@ impl FileSystem {
     }
 }
 
-const MOVE: &str = "find who writes most (`iowhy blame`) and move it, or what syncs, to another \
-                    file system; let less be written at once: smaller vm.dirty_background_bytes, \
-                    for the whole machine";
+const MOVE: &str = "find the largest writer (`iowhy blame`) and move it, or the process that \
+                    syncs, to another file system; write less at once: lower \
+                    vm.dirty_background_bytes, which affects the entire machine";
 
 fn fix(kind: Option<FileSystem>) -> String {
     let own = match kind {
         Some(FileSystem::Btrfs) => {
-            "free space (`btrfs filesystem usage`), quotas off where nobody needs them (`btrfs \
-             quota disable`), fewer snapshots; "
+            "free space (`btrfs filesystem usage`), turn off unneeded quotas (`btrfs quota \
+             disable`), keep fewer snapshots; "
         }
         _ => "",
     };
     let other = match kind {
-        None => "; btrfs: free space, quotas off, fewer snapshots",
+        None => "; btrfs: free space, turn quotas off, keep fewer snapshots",
         _ => "",
     };
     format!("{own}{MOVE}{other}")
@@ -138,16 +137,16 @@ fn fix(kind: Option<FileSystem>) -> String {
 fn check(kind: Option<FileSystem>) -> String {
     let own = match kind {
         Some(FileSystem::Btrfs) => {
-            "; `cat /sys/fs/btrfs/*/commit_stats` shows how long commits take (where the kernel \
-             has it), `btrfs filesystem usage` whether space is short"
+            "; `cat /sys/fs/btrfs/*/commit_stats` shows how long commits take (if the kernel has \
+             it), `btrfs filesystem usage` whether space is short"
         }
         Some(FileSystem::Xfs) => "",
         _ => {
-            "; ext4: `cat /proc/fs/jbd2/*/info` shows what a commit takes on average since the \
-             mount, and how much of it is others' data (flushing data)"
+            "; ext4: `cat /proc/fs/jbd2/*/info` shows the mean commit time since the mount, and \
+             how much of it is others' data (flushing data)"
         }
     };
-    format!("pause the largest writer: if the waits stay as long, it is not its data{own}")
+    format!("pause the largest writer: if the waits stay as long, its data is not the cause{own}")
 }
 
 #[cfg(test)]
@@ -159,7 +158,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Waits of 200 ms on sda outside of fsync, with these functions, on a mount of that kind.
+    /// Waits of 200 ms on sda outside fsync, with these functions, on a mount of that type.
     fn found(frames: &[&str], kind: &str) -> Finding {
         let mut script = Script::new(10);
         script.environment.mounts.push(Mount {
@@ -193,7 +192,7 @@ mod tests {
         assert!(btrfs.fix.starts_with("free space") && !btrfs.check.contains("jbd2"));
         assert!(btrfs.sentence.contains("btrfs to reserve space"), "{btrfs:?}");
         assert!(!ext4.fix.contains("btrfs") && ext4.check.contains("jbd2"), "{ext4:?}");
-        // Without stacks the mount tells.
+        // Without stacks the mount's type decides.
         let xfs = found(&[], "xfs");
         assert!(xfs.sentence.contains("the log of XFS") && !xfs.check.contains("jbd2"));
         assert!(found(&[], "btrfs").fix.starts_with("free space"));

@@ -1,22 +1,22 @@
-//! The journal is full, so that everybody waits for a checkpoint.
+//! The journal is full, and all changes wait for a checkpoint.
 
 use super::journal_commit::FileSystem;
 use super::*;
 
-/// Functions that wait for room in ext4's journal: they say so themselves.
+/// Functions that wait for space in ext4's journal, and for nothing else.
 const JOURNAL: &[&str] = &["__jbd2_log_wait_for_space", "jbd2_log_do_checkpoint"];
-/// Those that wait for room in XFS's log.
+/// Functions that wait for space in XFS's log.
 const LOG: &[&str] = &["xlog_grant_head_wait", "xlog_grant_head_check"];
 
 rule!(
     "journal-full",
     "a full journal",
-    "A journal is a ring. Before its oldest part can be used again, what it describes must be \
-     written to its place (a checkpoint). When changes arrive faster than that, or the journal \
-     is small, everything that changes the file system stops until the checkpoint is done. In \
-     XFS the same wait comes from a log of any size whose oldest change cannot be written, for \
-     example behind a buffer that somebody holds.",
-    "Waits for a commit with room in the journal (journal-commit).",
+    "A journal is a ring. Before its oldest part can be reused, the blocks it describes must be \
+     written to their final location (a checkpoint). If changes arrive faster than that, or the \
+     journal is small, every change of the file system waits until the checkpoint is done. In XFS \
+     a log of any size causes the same wait if its oldest change cannot be written, for example \
+     behind a locked buffer.",
+    "The waits are for a commit, and the journal has space (journal-commit).",
     needs: [Waits],
     symptoms: ["journal-commit"],
 );
@@ -32,7 +32,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let waited = facts.waits_for(crate::model::WaitClass::JournalSpace);
     let subject = Subject { file: None, ..waited.subject() };
     let sentence = format!(
-        "the journal{} is full: {} waits until old parts of it are written to their place",
+        "the journal{} is full: {} waits for a checkpoint of its oldest changes",
         words::on(&subject),
         words::who(&subject),
     );
@@ -41,15 +41,15 @@ fn judge(facts: &Facts<'_>) -> Judged {
     Ok(Finding::of_blocked(facts, time_ns, sentence)
         .about(subject)
         .sure(if is_seen { Confidence::Certain } else { Confidence::Likely })
-        .shown("waits for room in the journal", time_ns as f64, "ns", "iowhy waits")
-        .shown("how often", waits as f64 / facts.seconds(), "1/s", "iowhy waits")
+        .shown("blocked time for journal space", time_ns as f64, "ns", "iowhy waits")
+        .shown("waits for journal space", waits as f64 / facts.seconds(), "1/s", "iowhy waits")
         .fix(fix(kind))
         .check(check(kind))
         .into())
 }
 
-/// A checkpoint that only the kernel's own threads wait for, a flusher or the journal's: what they
-/// write stalls meanwhile.
+/// A checkpoint that only kernel threads wait for, a flusher or the journal's: their writes stall
+/// meanwhile.
 fn of_kernel(facts: &Facts<'_>) -> Option<Finding> {
     let (time_ns, waits) = facts.kernel_waits_in(JOURNAL);
     if time_ns == 0 {
@@ -58,7 +58,7 @@ fn of_kernel(facts: &Facts<'_>) -> Option<Finding> {
     let waited = facts.kernel_waits(|it| it.class == crate::model::WaitClass::JournalSpace);
     let subject = Subject { file: None, ..waited.subject() };
     let sentence = format!(
-        "the journal{} is full: {} waits until old parts of it are written to their place",
+        "the journal{} is full: {} waits for a checkpoint of its oldest changes",
         words::on(&subject),
         words::who(&subject),
     );
@@ -67,12 +67,12 @@ fn of_kernel(facts: &Facts<'_>) -> Option<Finding> {
         Finding::of_share(ImpactOf::DeviceTime, share, share, sentence)
             .about(subject)
             .at_most(Severity::Warning)
-            .shown("the kernel's waits for room in the journal", time_ns as f64, "ns", "iowhy waits")
-            .shown("how often", waits as f64 / facts.seconds(), "1/s", "iowhy waits")
+            .shown("the kernel's blocked time for journal space", time_ns as f64, "ns", "iowhy waits")
+            .shown("waits for journal space", waits as f64 / facts.seconds(), "1/s", "iowhy waits")
             .fix(
-                "back up first: a larger journal (ext4: unmounted, after `e2fsck -f DEVICE`: \
-                 `tune2fs -O ^has_journal DEVICE`, then `tune2fs -J size=1024 DEVICE`), or one on \
-                 another device; fewer files made, renamed and removed at once",
+                "back up first, then enlarge the journal (ext4: unmounted, after `e2fsck -f \
+                 DEVICE`: `tune2fs -O ^has_journal DEVICE`, then `tune2fs -J size=1024 DEVICE`), \
+                 or put it on another device; create, rename and remove fewer files at once",
             )
             .check(
                 "`dumpe2fs -h DEVICE` (XFS: log in `xfs_info MOUNTPOINT`): a journal of a gigabyte or \
@@ -84,14 +84,14 @@ fn of_kernel(facts: &Facts<'_>) -> Option<Finding> {
 fn fix(kind: FileSystem) -> &'static str {
     match kind {
         FileSystem::Xfs => {
-            "fewer files made, renamed and removed at once; a larger log only where the file \
-             system is made anew (mkfs.xfs -l size=, which erases it: back up first), or on \
-             another device"
+            "create, rename and remove fewer files at once; enlarge the log only by recreating the \
+             file system (mkfs.xfs -l size=, which erases it: back up first), or put it on another \
+             device"
         }
         _ => {
-            "fewer files made, renamed and removed at once; a larger journal: back up first, \
+            "create, rename and remove fewer files at once; enlarge the journal: back up first, \
              then, unmounted, `e2fsck -f DEVICE`, `tune2fs -O ^has_journal DEVICE`, `tune2fs -J \
-             size=1024 DEVICE`; or a journal on another device"
+             size=1024 DEVICE`; or put the journal on another device"
         }
     }
 }
@@ -100,7 +100,7 @@ fn check(kind: FileSystem) -> &'static str {
     match kind {
         FileSystem::Xfs => {
             "log in `xfs_info MOUNTPOINT`: one of a gigabyte or more is seldom too small; then \
-             look for what holds its oldest change (`iowhy stacks` of xfsaild)"
+             find what holds its oldest change (`iowhy stacks` of xfsaild)"
         }
         _ => "`dumpe2fs -h DEVICE`: a journal of a gigabyte or more is seldom the limit",
     }

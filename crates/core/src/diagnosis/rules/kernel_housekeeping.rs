@@ -1,8 +1,8 @@
-//! The kernel or a maintenance tool works on a whole file system while others wait for its disk.
+//! The kernel or a maintenance tool processes an entire file system while others wait for its disk.
 
 use super::*;
 
-/// The share of a device's time from which on it is what others wait behind. Chosen, as for a RAID.
+/// The least share of a device's time for others to wait behind it. Chosen, as for a RAID.
 const SHARE: f64 = 0.1;
 
 struct Work {
@@ -14,56 +14,56 @@ struct Work {
 
 const KINDS: &[Work] = &[
     Work {
-        what: "ext4 writes the inode tables that mkfs left out (lazy initialisation)",
+        what: "ext4 writes the inode tables that mkfs skipped (lazy initialisation)",
         functions: &["ext4_lazyinit_thread", "ext4_init_inode_table"],
         processes: &["ext4lazyinit"],
-        fix: "it ends by itself, once for each new file system, and takes more time the larger it \
-              is; slower: `mount -o remount,init_itable=100`; at once when it is made: `mkfs.ext4 \
-              -E lazy_itable_init=0`",
+        fix: "it ends on its own, runs once per new file system, and takes longer the larger it \
+              is; to slow it down: `mount -o remount,init_itable=100`; to do it at mkfs time: \
+              `mkfs.ext4 -E lazy_itable_init=0`",
     },
     Work {
-        what: "unused space is discarded (fstrim)",
+        what: "fstrim discards unused space",
         functions: &["ext4_trim_fs", "xfs_ioc_trim", "xfs_trim_*", "btrfs_trim_fs", "f2fs_trim_fs"],
         processes: &["fstrim"],
-        fix: "let it run when nobody waits (`systemctl edit fstrim.timer`), in smaller pieces \
-              (`fstrim -o OFFSET -l LENGTH`); do run it: without it flash and thin pools fill up",
+        fix: "run it off-peak (`systemctl edit fstrim.timer`), in smaller ranges (`fstrim -o \
+              OFFSET -l LENGTH`); do not disable it: without it flash and thin pools fill up",
     },
     Work {
         what: "XFS frees the blocks of removed files",
         functions: &["xfs_inodegc_worker", "xfs_inodegc_inactivate"],
         processes: &["xfs-inodegc*"],
         fix: "remove large or heavily fragmented files in smaller portions (truncate step by \
-              step), when nobody waits",
+              step), off-peak",
     },
     Work {
-        what: "XFS's metadata is checked (xfs_scrub)",
+        what: "xfs_scrub checks the metadata of XFS",
         functions: &["xfs_ioc_scrub_*", "xfs_scrub_metadata", "xchk_*"],
         processes: &["xfs_scrub*"],
-        fix: "let it run when nobody waits, with a limit (`xfs_scrub -b`, or IOReadBandwidthMax= \
-              in xfs_scrub@.service); it finds damage early, so do run it",
+        fix: "run it off-peak, with a limit (`xfs_scrub -b`, or IOReadBandwidthMax= in \
+              xfs_scrub@.service); it finds damage early, so do not disable it",
     },
     Work {
-        what: "files are defragmented",
+        what: "a defragmenter moves files",
         functions: &["ext4_move_extents", "btrfs_defrag_file", "xfs_swap_extents"],
         processes: &["e4defrag", "xfs_fsr"],
         fix: "stop it while others need the disk; on flash it gains next to nothing, and with \
-              snapshots of btrfs it copies what they share",
+              btrfs snapshots it duplicates shared extents",
     },
     Work {
         what: "btrfs discards freed extents in the background",
         functions: &["btrfs_discard_workfn", "btrfs_trim_block_group*"],
         processes: &[],
-        fix: "a smaller rate: /sys/fs/btrfs/UUID/discard/iops_limit and kbps_limit",
+        fix: "lower its rate: /sys/fs/btrfs/UUID/discard/iops_limit and kbps_limit",
     },
 ];
 
 rule!(
     "kernel-housekeeping",
-    "maintenance of a whole file system",
-    "Some work comes by itself: ext4 completes a new file system in the background, a timer trims \
-     flash once a week, XFS frees what was removed, somebody checks or defragments. It reads and \
-     writes the whole disk beside the load, and no program of yours asked for it.",
-    "Requests of the programs that wait, or a disk that is idle when they do not run.",
+    "file system maintenance",
+    "Some work starts on its own: ext4 completes a new file system in the background, a timer \
+     trims flash once a week, XFS frees removed files, a check or defragmentation runs. It reads \
+     and writes the whole disk concurrently with the load, although no application started it.",
+    "The requests come from the programs that wait, or the disk is idle while they do not run.",
     needs: [Processes, Waits],
     symptoms: [
         "noisy-neighbour", "bulk-scan", "metadata-scan", "discard-storm", "inode-lock", "xfs-contention",
@@ -87,17 +87,12 @@ fn judge(facts: &Facts<'_>) -> Judged {
     Ok(Finding::of_work(facts, &work, &victims, sentence)
         .about(facts::subject_of(name, row))
         .sure(if work.by_function { Confidence::Certain } else { Confidence::Likely })
-        .shown(
-            "its share of the device's time",
-            work.share * 100.0,
-            "%",
-            format!("iowhy -d {name}"),
-        )
-        .shown("others waited for the device", victims.time_ns as f64, "ns", "iowhy waits")
+        .shown("share of the device's time", work.share * 100.0, "%", format!("iowhy -d {name}"))
+        .shown("time others waited for the device", victims.time_ns as f64, "ns", "iowhy waits")
         .fix(kind.fix)
         .check(format!(
-            "when it has ended or is paused, `iowhy -d {name}` shows the same programs \
-             without it: if they wait as long, it was not this"
+            "after it has ended or is paused, `iowhy -d {name}` shows the same programs without \
+             it: if they wait as long, it is not the cause"
         ))
         .into())
 }

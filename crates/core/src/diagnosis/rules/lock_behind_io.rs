@@ -9,29 +9,30 @@ use crate::model::KnownBy;
 use facts::Waited;
 use facts::calls::FUTEX;
 
-/// Threads that must stand behind one: with one or two it may be a worker that reads for another.
+/// The least number of threads behind the holder: with one or two it may be a worker that reads for
+/// another.
 const THREADS: u64 = 3;
-/// Threads that may hold it where only wake-ups tell: members of a pool wake each other all the time.
+/// The most holders if the lock is known by wakeups only: members of a pool wake each other all the
+/// time.
 const HOLDERS: u64 = 2;
-/// How often each of them must have slept, for each wait of the holder, where only wake-ups tell:
-/// a thread that wants a lock sleeps once for each time that it is held; of idle workers one is woken at a
+/// The least sleeps of each thread per wait of the holder, if the lock is known by wakeups only: a
+/// thread that wants a lock sleeps once each time it is held; of idle workers one is woken at a
 /// time. Chosen.
 const EACH: f64 = 0.5;
 
 rule!(
     "lock-behind-io",
-    "a lock whose holder waits for the disk",
-    "A thread writes or syncs while it holds a lock of its program. For as long as the disk \
-     takes, every thread that wants the lock stalls, and none of them does any I/O: the \
-     disk shows one writer, the program shows forty threads in futex(2). The lock may go round, \
-     so that each of them is the holder for a while.",
-    "A holder that computes or waits for the network; or threads that wait for work, not for a \
-     lock.",
+    "lock contention behind I/O",
+    "A thread writes or syncs while it holds a lock of its program. For as long as the disk takes, \
+     every thread that wants the lock is blocked, and none of them does any I/O: the disk shows \
+     one writer, the program shows forty threads in futex(2). The lock may pass from thread to \
+     thread, so that each of them is the holder for a while.",
+    "The holder computes or waits for the network; or the threads wait for work, not for a lock.",
     needs: [Waits, Chains],
     symptoms: ["fsync-heavy", "journal-commit", "serial-reads", "flush-cost", "dirty-throttle"],
 );
 
-/// Chains of one process that end at what one sort of holder waits for.
+/// The wait chains of one process with holders of the same certainty.
 struct Convoy<'a> {
     most: &'a ChainRow,
     sleepers: &'a Step,
@@ -60,8 +61,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     Ok(finding(facts, &convoy, chains.time_ns).into())
 }
 
-/// How sure it is that the first threads of a chain wait for a lock; `None` where they do not, or are
-/// too few.
+/// Returns the confidence that the first threads of a chain wait for a lock; `None` if they do not,
+/// or are too few.
 fn sureness(facts: &Facts<'_>, row: &ChainRow) -> Option<Confidence> {
     let (first, holder) = (row.steps.first()?, row.steps.get(1)?);
     let is_futex = facts.is_call(first.syscall, FUTEX);
@@ -85,7 +86,7 @@ fn sureness(facts: &Facts<'_>, row: &ChainRow) -> Option<Confidence> {
     }
 }
 
-/// What the last of a chain waits for, all of it.
+/// Returns all waits of the chain's last process in the class of the chain.
 fn held<'a>(facts: &Facts<'a>, row: &ChainRow) -> Waited<'a> {
     let pid = row.steps.last().map(|it| it.pid);
     facts.waits(|it| Some(it.pid) == pid && it.class.word() == row.class)
@@ -95,7 +96,7 @@ fn finding(facts: &Facts<'_>, convoy: &Convoy<'_>, chained_ns: u64) -> Finding {
     let Convoy { most, sleepers, sure, time_ns, .. } = convoy;
     let all_ns = facts.blocked_ns() + chained_ns;
     let impact = *time_ns as f64 / all_ns.max(1) as f64;
-    // How many threads wait at once is not how long each of them does.
+    // The number of concurrent waiters says nothing about how long each of them waits.
     let each_ns = *time_ns as f64 / sleepers.threads.max(1) as f64;
     let part = each_ns / facts.duration_ns().max(1) as f64;
     let subject = Subject {
@@ -109,7 +110,7 @@ fn finding(facts: &Facts<'_>, convoy: &Convoy<'_>, chained_ns: u64) -> Finding {
     let chains = format!("iowhy chains{flags}");
     let own = programs::of(subject.process.as_deref(), None).and_then(|it| it.advice(Topic::Sync));
     let sentence = sentence(convoy, subject.file.as_deref());
-    // Threads that wait for a group's commit sleep so, too: where that is fast, nothing is wrong.
+    // Threads that wait for a group commit sleep the same way: if that is fast, nothing is wrong.
     let each = most.time_ns as f64 / most.sleeps.max(1) as f64;
     let is_well = *sure != Confidence::Certain && each < SLOW_SYNC_NS;
     Finding::of_share(ImpactOf::BlockedTime, impact, part, sentence)
@@ -117,24 +118,24 @@ fn finding(facts: &Facts<'_>, convoy: &Convoy<'_>, chained_ns: u64) -> Finding {
         .sure(*sure)
         .at_most(if is_well { Severity::Info } else { Severity::Critical })
         .shown("threads behind the holder", sleepers.threads as f64, "threads", &*chains)
-        .shown("their time while it waited for storage", *time_ns as f64, "ns", &*chains)
-        .shown("of each thread's time", part * 100.0, "%", &*chains)
-        .shown("longest of these times", most.longest_ns as f64, "ns", &*chains)
+        .shown("their blocked time behind the holder", *time_ns as f64, "ns", &*chains)
+        .shown("share of each thread's time", part * 100.0, "%", &*chains)
+        .shown("longest wait behind the holder", most.longest_ns as f64, "ns", &*chains)
         .fix(fix(*sure, own))
         .check(
-            "`iowhy chains` shows the stacks of both: without a lock around the holder's write, \
-             and in the stacks of the others, they wait for something else, or for work",
+            "`iowhy chains` shows the stacks of both: if there is no lock around the holder's \
+             write and in the stacks of the others, they wait for something else, or for work",
         )
 }
 
 fn fix(sure: Confidence, own: Option<&str>) -> String {
-    let general = "do not write or sync while the lock is held: copy what is to be written \
-                   first, write a snapshot of it, and take the lock again only to publish it; or \
-                   put that file on another device";
+    let general = "do not write or sync while holding the lock: copy the data under the lock, \
+                   write the copy without it, and take the lock again only to publish it; or put \
+                   that file on another device";
     match (sure, own) {
         (_, Some(own)) => own.to_owned(),
         (Confidence::Certain, None) => general.to_owned(),
-        _ => format!("find out what they wait for (`iowhy chains`); if it is a lock: {general}"),
+        _ => format!("find what they wait for (`iowhy chains`); if it is a lock: {general}"),
     }
 }
 
@@ -146,24 +147,24 @@ fn sentence(convoy: &Convoy<'_>, file: Option<&str>) -> String {
     let who = words::process(process, Some(sleepers.pid), None);
     match sure {
         Confidence::Certain if holder.threads > HOLDERS => format!(
-            "{count} threads of {who} take turns at a lock, and the one that holds it waits for \
+            "{count} threads of {who} take turns holding a lock, and each holder waits for \
              {for_what}"
         ),
         Confidence::Certain => format!(
-            "{count} threads of {who} wait for a lock that thread {} holds, which waits for \
+            "{count} threads of {who} wait for a lock held by thread {}, which waits for \
              {for_what}",
             named(holder),
         ),
         _ => format!(
-            "{count} threads of {who} sleep until thread {} wakes them, which waits for \
-             {for_what} meanwhile; their stacks do not show a lock: idle workers look the same",
+            "{count} threads of {who} sleep until woken by thread {}, which waits for {for_what}; \
+             their stacks show no lock: idle workers look the same",
             named(holder),
         ),
     }
 }
 
 pub(super) fn named(step: &Step) -> String {
-    let name = if step.thread.is_empty() { "of no name" } else { &step.thread };
+    let name = if step.thread.is_empty() { "without a name" } else { &step.thread };
     step.tid.map_or_else(|| name.to_owned(), |tid| format!("{name} ({tid})"))
 }
 
@@ -171,7 +172,7 @@ pub(super) fn what(class: &str) -> &'static str {
     match class {
         "device" | "queue" => "requests",
         "journal_commit" | "journal_space" => "the journal after a write",
-        "dirty_throttle" => "room for dirty pages",
+        "dirty_throttle" => "the dirty page limit",
         "page_read" | "page_fault" => "pages",
         "cgroup_throttle" => "its cgroup's I/O limit",
         _ => "writes",
@@ -188,8 +189,8 @@ mod tests {
     const FUTEX: u32 = 202;
     const FDATASYNC: u32 = 75;
 
-    /// `threads` sleep `sleeps` times each behind a holder that syncs `syncs` times, 90 ms each; of
-    /// each sleep so much is while it does.
+    /// `threads` sleep `sleeps` times each behind a holder that syncs `syncs` times, 90 ms each,
+    /// and each sleep overlaps the syncs by the given time.
     struct Scene<'a> {
         threads: u32,
         sleeps: u32,
@@ -277,7 +278,7 @@ mod tests {
         let lock = likely.findings.iter().find(|it| it.cause == "lock-behind-io").unwrap();
         assert!(lock.confidence == Confidence::Likely && lock.symptoms.is_empty(), "{lock:?}");
         assert!(lock.sentence.contains("idle workers look the same"));
-        // Workers of whom one is woken now and then.
+        // Workers, of which one is woken occasionally.
         let idle = found(&Scene { sleeps: 49, ns: 160 * MS, ..SCENE }).unwrap();
         assert_eq!(idle.confidence, Confidence::Possible);
         let each = found(&Scene { sleeps: 50, ns: 160 * MS, ..SCENE }).unwrap();
@@ -287,7 +288,7 @@ mod tests {
     #[test]
     fn a_lock_that_goes_round_is_one_too() {
         let round = found(&Scene { stack: MONITOR, holders: 12, threads: 12, ..SCENE }).unwrap();
-        assert!(round.sentence.contains("take turns at a lock"), "{round:?}");
+        assert!(round.sentence.contains("take turns holding a lock"), "{round:?}");
         assert_eq!(round.severity, Severity::Critical);
         // A pool whose members only wake each other.
         assert_eq!(found(&Scene { holders: 12, threads: 12, ..SCENE }), None);
@@ -295,7 +296,7 @@ mod tests {
 
     #[test]
     fn many_threads_that_hardly_wait_are_information() {
-        // Seven threads, 1.1 s in all: a flusher that writes outside of the lock.
+        // Seven threads, 1.1 s in total: a flusher that writes outside the lock.
         let scene = Scene { threads: 7, sleeps: 2, ns: 79 * MS, stack: MONITOR, ..SCENE };
         assert_eq!(found(&scene).unwrap().severity, Severity::Info);
         let scene = Scene { sleeps: 10, ..scene };

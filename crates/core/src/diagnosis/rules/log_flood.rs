@@ -1,4 +1,4 @@
-//! A log takes the device.
+//! A log floods the device.
 
 use super::*;
 use crate::analysis::Direction;
@@ -9,35 +9,34 @@ use crate::model::Origin;
 use facts::Waited;
 use facts::calls::SYNC_FILE;
 
-/// What logs that no program is known for are called: a sign, and no more.
+/// File names of logs of unknown programs: a hint, not proof.
 const NAMES: &[&str] = &[".log", ".out", ".err", ".trace"];
-/// The share of the written bytes, or of the device's time, that one log takes. Chosen.
+/// The least share of the written bytes, or of the device's time, for one log. Chosen.
 const SHARE: f64 = 0.3;
-/// Requests for it a second from which on it floods. Chosen.
+/// The least requests per second for a flood. Chosen.
 const WRITES_PER_S: f64 = 20.0;
-/// The share of all time in syncs that its writer must have to be what they are about: more than
-/// all others together.
+/// The least share of all sync time for its writer to be the main cause: more than all others
+/// together.
 const MOST: f64 = 0.5;
 
 rule!(
     "log-flood",
-    "a flood of log messages",
-    "A program writes more log than work: a debug level left on, an error in a loop. Each \
-     message is a small append, often made durable on its own, so that the log keeps the device \
-     and the journal busy and everybody's fsync waits for it.",
-    "A file that only has a log's name: a database's write-ahead log is data, and is never \
-     meant.",
+    "log flood",
+    "A program writes mostly log messages: a debug level left on, an error in a loop. Each message \
+     is a small append, often synced on its own, so the log keeps the device and the journal busy \
+     and every other fsync waits for it.",
+    "The file is a log by name only: a database's write-ahead log is data, and is never reported.",
     needs: [Files],
     symptoms: ["fsync-heavy", "journal-commit", "small-writes", "flush-cost", "noisy-neighbour"],
 );
 
-/// A log, and what is known of it.
+/// A log file and its writer.
 struct Log<'a> {
     device: &'a str,
     file: &'a FilePattern,
-    /// Who writes it.
+    /// The process that writes it.
     writer: Option<&'a str>,
-    /// Whether it is one by its place or its writer, not only by its name.
+    /// Whether it is a log by its path or its writer, not only by its name.
     is_known: bool,
     /// Its share of the data written to the device.
     share: f64,
@@ -70,14 +69,15 @@ fn judge(facts: &Facts<'_>) -> Judged {
     Ok(finding(facts, &log).into())
 }
 
-/// Bytes written that are not a journal's or the file system's own.
+/// Returns the bytes written, without journal and metadata.
 fn data_written(device: &DeviceSummary) -> u64 {
     let own = [Origin::Journal, Origin::Metadata];
     let rows = device.origins.iter().filter(|row| !own.contains(&row.subject.origin));
     rows.map(|row| row.usage.directions[Direction::Write].bytes).sum()
 }
 
-/// Who writes a file: whose calls do most, else who waits for it.
+/// Returns the process that writes a file: the one with most write calls, else the one that waits
+/// for it.
 fn writer<'a>(facts: &Facts<'a>, file: &str) -> Option<&'a str> {
     let rows = facts.summary().activity.iter().flat_map(|it| &it.rows);
     let rows = rows.filter(|row| row.file.as_deref() == Some(file) && row.counts.writes > 0);
@@ -88,27 +88,27 @@ fn writer<'a>(facts: &Facts<'a>, file: &str) -> Option<&'a str> {
     })
 }
 
-/// Whether a file is a log of messages: `Some(true)` by its place or its writer, `Some(false)` where
-/// only its name says so.
+/// Whether a file is a message log: `Some(true)` by its path or its writer, `Some(false)` only by
+/// its name.
 fn log(writer: Option<&str>, file: &str) -> Option<bool> {
     match programs::role_of(writer, file) {
         Some(Role::Log) => Some(true),
         Some(_) => None,
         None if file.contains("/var/log/") || writer.is_some_and(programs::is_logger) => Some(true),
-        // Segments are numbered, as of a store that is built into a program that nobody knows.
+        // Numbered files are segments of a store embedded in an unknown program.
         None if is_numbered(file) => None,
         None => NAMES.iter().any(|name| file.contains(name)).then_some(false),
     }
 }
 
-/// Whether a file's name is a number and an ending: `000004.log`.
+/// Whether a file name is a number and an extension: `000004.log`.
 fn is_numbered(file: &str) -> bool {
     let name = file.rsplit('/').next().unwrap_or(file);
     let stem = name.split('.').next().unwrap_or(name);
     !stem.is_empty() && stem.bytes().all(|it| it.is_ascii_digit())
 }
 
-/// The waits for the log, and those of its writer in syncs of files that are not known.
+/// Returns the waits for the log, and its writer's waits in syncs of unknown files.
 fn waits_of<'a>(facts: &Facts<'a>, log: &Log<'_>) -> Waited<'a> {
     facts.waits(|group| match group.file.as_deref() {
         Some(file) => file == log.file.file,
@@ -131,7 +131,7 @@ fn finding(facts: &Facts<'_>, log: &Log<'_>) -> Finding {
         container: own.container,
     };
     let sentence = format!(
-        "{} writes {}: {} writes a second reach {}, {} of what is written to it",
+        "{} floods {}: {} writes per second reach {}, {} of all data written to it",
         words::who(&subject),
         file.file,
         words::number(rate),
@@ -146,21 +146,26 @@ fn finding(facts: &Facts<'_>, log: &Log<'_>) -> Finding {
     };
     let program = programs::of(log.writer, None);
     let advice = program.and_then(|it| it.advice(Topic::Logging)).unwrap_or(
-        "find the error that repeats and its level; write without a sync for each message; a \
-         limit of the rate drops messages (RateLimitBurst= in journald.conf, \
-         SysSock.RateLimit.Burst of rsyslog's imuxsock)",
+        "find the repeating error and its level; write without a sync per message; a rate limit \
+         drops messages (RateLimitBurst= in journald.conf, SysSock.RateLimit.Burst of rsyslog's \
+         imuxsock)",
     );
     Finding::of_blocked(facts, waited.time_ns, sentence)
         .about(subject)
         .sure(confidence)
-        .shown("requests for the log", rate, "1/s", "iowhy files")
-        .shown("of all bytes written", log.share * 100.0, "%", "iowhy files")
-        .shown("written to it", file.written as f64 / facts.seconds(), "bytes/s", "iowhy files")
+        .shown("write requests for the log", rate, "1/s", "iowhy files")
+        .shown("share of all bytes written", log.share * 100.0, "%", "iowhy files")
+        .shown(
+            "log write throughput",
+            file.written as f64 / facts.seconds(),
+            "bytes/s",
+            "iowhy files",
+        )
         .fix(advice)
         .check(
-            "`tail` of the file (journald: `journalctl -n 100`) shows text in which a few kinds \
-             of message repeat; a database's write-ahead log is no log of messages; if all \
-             messages are wanted, the log needs its own device",
+            "`tail` of the file (journald: `journalctl -n 100`) shows a few kinds of messages that \
+             repeat; a database's write-ahead log is not a message log; if all messages are \
+             needed, put the log on its own device",
         )
 }
 
@@ -173,7 +178,7 @@ mod tests {
     const MS: u64 = 1_000_000;
     const FDATASYNC: u32 = 75;
 
-    /// A program that appends a message each 10 ms to that file and syncs each.
+    /// A program that appends a message to that file every 10 ms and syncs each.
     fn judged(process: &str, file: &str) -> Diagnosis {
         let mut script = Script::new(10);
         for index in 0..990_u64 {

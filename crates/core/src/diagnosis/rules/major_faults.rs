@@ -1,27 +1,26 @@
-//! Programs' own code is read from disk again and again.
+//! Program code is read from disk again and again.
 
 use super::*;
 use crate::model::WaitClass;
 
-/// What a mapped program or library is called. Files of programs that were seen count, too.
-/// What lies below /lib or ends in .jar may be data.
+/// Path fragments of mapped programs and libraries. Executables of recorded processes count, too.
+/// Files below /lib or ending in .jar may be data.
 const CODE: &[&str] = &[".so", "/bin/", "/sbin/", ".dll"];
-/// The share of the faults' time that must be for such files. Chosen: more than everything else.
+/// The least share of the fault time for such files. Chosen: more than everything else.
 const MOSTLY: f64 = 0.5;
-/// The share of the pages read that had been read before in this watch, from which on they were dropped
-/// in between. Chosen: a start reads each page once.
+/// The least share of pages read again during this watch, for pages that were evicted in between.
+/// Chosen: a program start reads each page once.
 const AGAIN: f64 = 0.1;
-/// Faults a second from which on it is no start of a program: a large one takes some hundred once.
+/// The least faults per second: the start of a large program takes a few hundred once.
 const FAULTS_PER_S: f64 = 30.0;
 
 rule!(
     "major-faults",
-    "code that is read from disk again",
-    "Under memory pressure the kernel drops pages of programs and libraries like any other page \
-     of files, and each next call of a function waits for the disk. Everything gets slow at \
-     once, even what does no I/O, and the disk shows small random reads that no program asked \
-     for.",
-    "Faults only while programs start.",
+    "major faults on program code",
+    "Under memory pressure the kernel evicts pages of programs and libraries like any other file \
+     page, and the next call of a function waits for the disk. Everything gets slow at once, even \
+     programs that do no I/O, and the disk shows small random reads that no program submitted.",
+    "The faults occur only while programs start.",
     needs: [Waits],
     symptoms: ["readahead-waste", "page-cache-thrash", "serial-reads", "provider-cap"],
 );
@@ -38,7 +37,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .filter_map(|row| row.subject.executable.as_deref())
         .filter(|path| path.starts_with('/'))
         .collect();
-    // In a container the path of a program begins at the container's root.
+    // In a container the path of a program starts at the container's root.
     let is_executable = |file: &str| executables.iter().any(|it| file.ends_with(it));
     let is_code = |file: &str| is_executable(file) || CODE.iter().any(|part| file.contains(part));
     let (mut code_ns, mut all_ns, mut top) = (0, 0, None);
@@ -61,24 +60,24 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let again = facts.pages_again(&device);
     let is_again = again >= AGAIN;
     let sentence = format!(
-        "{} waits for its own code: pages of {file} are read from {device}{}",
+        "{} waits for its own code: page faults read {file} from {device}{}",
         words::who(&subject),
-        if is_again { " again and again" } else { "; it may only have started" },
+        if is_again { " again and again" } else { "; it may just have started" },
     );
     Ok(Finding::of_blocked(facts, (waited.time_ns as f64 * share) as u64, sentence)
         .about(subject)
         .sure(if is_again { Confidence::Likely } else { Confidence::Possible })
         .at_most(if is_again { Severity::Critical } else { Severity::Info })
-        .shown("waits for mapped pages", rate, "1/s", "iowhy waits")
-        .shown("of them for programs and libraries", share * 100.0, "%", "iowhy files")
-        .shown("pages read that had been read before", again * 100.0, "%", "iowhy cache")
+        .shown("major faults", rate, "1/s", "iowhy waits")
+        .shown("share of fault time for programs and libraries", share * 100.0, "%", "iowhy files")
+        .shown("share of pages read again", again * 100.0, "%", "iowhy cache")
         .fix(
-            "give it more memory, or protect it: memory.min of its cgroup and of those above it \
-             (version 2; others get less)",
+            "give it more memory, or protect it: set memory.min of its cgroup and of those above \
+             it (version 2; others get less)",
         )
         .check(format!(
-            "`ps -o maj_flt {pid}` twice: where the number does not change, they were \
-                        only its start"
+            "`ps -o maj_flt {pid}` twice: if the number does not grow, the faults were only its \
+                        start"
         ))
         .into())
 }
@@ -91,7 +90,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// 400 faults on `file`, of so many different windows.
+    /// 400 faults on `file`, of this many different windows.
     fn found(file: &str, windows: u64) -> Option<Finding> {
         let mut script = Script::new(10);
         for index in 0..400_u64 {
@@ -108,7 +107,7 @@ mod tests {
         let again = found("/usr/lib/libapp.so.1", 100).unwrap();
         assert!(again.sentence.ends_with("again and again") && again.severity > Severity::Warning);
         let start = found("/usr/lib/libapp.so.1", 400).unwrap();
-        assert!(start.sentence.ends_with("it may only have started"), "{start:?}");
+        assert!(start.sentence.ends_with("it may just have started"), "{start:?}");
         assert_eq!((start.confidence, start.severity), (Confidence::Possible, Severity::Info));
         assert!(!again.fix.contains("mlock"));
     }

@@ -1,10 +1,10 @@
-//! Threads that need memory free it themselves, or wait until somebody has.
+//! Threads that need memory reclaim it themselves, or wait for it.
 
 use super::*;
 use crate::model::{Metric, WaitClass};
 use facts::Stacked;
 
-/// What a thread goes through that frees memory itself or waits for it.
+/// Functions of a thread that reclaims memory itself or waits for it.
 const RECLAIM: &[&str] = &[
     "try_to_free_pages",
     "try_to_free_mem_cgroup_pages",
@@ -17,23 +17,23 @@ const RECLAIM: &[&str] = &[
     "wait_iff_congested",
     "congestion_wait",
 ];
-/// The part of it that is for one cgroup.
+/// Functions that reclaim for one cgroup.
 const OF_CGROUP: &[&str] = &["try_to_free_mem_cgroup_pages", "try_charge*", "charge_memcg"];
-/// The soft limit, which makes a task that exceeds it sleep.
+/// Functions of the soft limit, which makes a task above it sleep.
 const HIGH: &[&str] = &["mem_cgroup_handle_over_high", "__mem_cgroup_handle_over_high"];
-/// Room for a large page.
+/// Functions that make space for a large page.
 const COMPACTION: &[&str] =
     &["try_to_compact_pages", "__alloc_pages_direct_compact", "compact_zone*"];
 
 rule!(
     "memory-reclaim",
-    "threads that must free memory before they go on",
-    "A thread that needs a page when none is free frees some itself (direct reclaim): it walks the \
-     lists of pages, and may wait until others are written or read back. A cgroup at its limit \
-     does that although the machine has memory; above memory.high every return to the program is \
-     delayed. For a large page the kernel also moves others out of the way (compaction). To the \
-     program all of it looks like a slow read, write or page fault.",
-    "Reclaim by kswapd only, which runs in the background and blocks nobody.",
+    "direct memory reclaim",
+    "A thread that needs a page when none is free reclaims some itself (direct reclaim): it scans \
+     the page lists, and may wait until pages are written or read back. A cgroup at its limit does \
+     that although the machine has free memory; above memory.high every return to user space is \
+     delayed. For a large page the kernel also migrates others (compaction). To the program this \
+     looks like a slow read, write or page fault.",
+    "Only kswapd reclaims, which runs in the background and blocks no one.",
     needs: [Waits],
     symptoms: ["page-cache-thrash", "major-faults"],
 );
@@ -59,8 +59,13 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let mut finding = Finding::of_blocked(facts, time_ns, sentence)
         .about(subject)
         .sure(Confidence::Certain)
-        .shown("waits while memory is freed", time_ns as f64, "ns", "iowhy waits")
-        .shown("longest", stacked.longest_ns.max(waited.longest_ns()) as f64, "ns", "iowhy waits");
+        .shown("blocked time in reclaim", time_ns as f64, "ns", "iowhy waits")
+        .shown(
+            "longest wait",
+            stacked.longest_ns.max(waited.longest_ns()) as f64,
+            "ns",
+            "iowhy waits",
+        );
     if let Some((cgroup, file, bytes)) = limit_of(facts, &finding.subject) {
         let what = format!("{file} of {cgroup}");
         finding = finding.shown(what, bytes as f64, "bytes", format!("cat /proc/{pid}/cgroup"));
@@ -76,12 +81,12 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .fix(kind.fix(&pid))
         .check(
             "with more memory the waits end; if they stay while `grep pgscan_direct /proc/vmstat` \
-             stalls (on a cgroup: its memory.stat), it was not reclaim",
+             does not grow (for a cgroup: its memory.stat), reclaim is not the cause",
         )
         .into())
 }
 
-/// The limit of the memory of the subject's cgroup, or of the nearest one above that has one.
+/// Returns the memory limit of the subject's cgroup, or of the nearest ancestor that has one.
 fn limit_of<'a>(facts: &Facts<'a>, subject: &Subject) -> Option<(&'a str, &'static str, u64)> {
     let container = subject.container.as_deref()?;
     let rows = &facts.summary().containers.rows;
@@ -93,14 +98,14 @@ fn limit_of<'a>(facts: &Facts<'a>, subject: &Subject) -> Option<(&'a str, &'stat
     Some((nearest.0, nearest.1.0, nearest.1.1))
 }
 
-/// Counters of the machine that speak for it.
+/// System-wide counters that support the finding.
 const SIGNS: &[(&str, Metric)] = &[
-    ("pages that threads scanned themselves", Metric::ScannedDirect),
-    ("file pages read back soon after they were dropped", Metric::RefaultsFile),
-    ("time in which a task waited for memory", Metric::PressureMemorySome),
+    ("memory scanned by direct reclaim", Metric::ScannedDirect),
+    ("file pages refaulted soon after eviction", Metric::RefaultsFile),
+    ("time under memory pressure (PSI some)", Metric::PressureMemorySome),
 ];
 
-/// What runs out.
+/// What is exhausted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     High,
@@ -110,7 +115,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// What most of the time is for.
+    /// Returns what most of the time is spent on.
     fn of(stacked: &Stacked<'_>) -> Kind {
         let parts = [
             (Kind::High, stacked.time_in(HIGH)),
@@ -126,13 +131,12 @@ impl Kind {
 
     fn does(self) -> &'static str {
         match self {
-            Kind::High => "is above memory.high of its cgroup, and sleeps for it",
+            Kind::High => "exceeds memory.high of its cgroup, and is throttled",
             Kind::Limit => {
-                "is at the memory limit of its cgroup, and frees pages itself before it \
-                 gets new ones"
+                "is at the memory limit of its cgroup, and reclaims pages before it gets new ones"
             }
-            Kind::Compaction => "waits while the kernel moves pages to make room for a large one",
-            Kind::Machine => "waits while memory is freed: the machine has none left",
+            Kind::Compaction => "waits while the kernel compacts memory for a large page",
+            Kind::Machine => "waits for memory reclaim: the machine has no free memory",
         }
     }
 
@@ -141,17 +145,17 @@ impl Kind {
             Kind::High | Kind::Limit => format!(
                 "raise the limit of its cgroup (`cat /proc/{pid}/cgroup`; memory.high and \
                  memory.max, version 1: memory.limit_in_bytes; in Kubernetes the container's \
-                 memory limit, which also holds the page cache of its files), or let the program \
-                 use less"
+                 memory limit, which also holds the page cache of its files), or reduce the \
+                 program's memory use"
             ),
-            Kind::Compaction => "huge pages only where they are asked for: \
-                 `echo madvise > /sys/kernel/mm/transparent_hugepage/enabled`, and `defer+madvise` \
-                 into .../defrag; for the kernel's own large buffers more free memory \
+            Kind::Compaction => "use huge pages only on request: `echo madvise > \
+                 /sys/kernel/mm/transparent_hugepage/enabled`, and `defer+madvise` into \
+                 .../defrag; for the kernel's own large buffers keep more memory free \
                  (vm.min_free_kbytes)"
                 .to_owned(),
             Kind::Machine => "free memory: `ps aux --sort=-rss | head`, and what fills a tmpfs \
-                 (`df -t tmpfs`); a larger vm.min_free_kbytes or vm.watermark_scale_factor lets \
-                 kswapd begin earlier; more memory"
+                 (`df -t tmpfs`); raise vm.min_free_kbytes or vm.watermark_scale_factor so that \
+                 kswapd starts earlier; add memory"
                 .to_owned(),
         }
     }
@@ -165,7 +169,7 @@ mod tests {
 
     const S: u64 = 1_000_000_000;
 
-    /// A wait with the stack, beside one second of other waits.
+    /// A wait with the stack, and one second of other waits.
     fn found(frames: &[&str], ns: u64) -> Option<Finding> {
         let mut script = Script::new(10);
         script.wait((7, "java"), WaitClass::Reclaim, ns, 0, 0);
@@ -186,7 +190,7 @@ mod tests {
         assert!(found(&limit, 5 * S).unwrap().sentence.contains("memory limit of its cgroup"));
         let compact =
             ["migrate_pages", "compact_zone", "try_to_compact_pages", "__alloc_pages_slowpath"];
-        assert!(found(&compact, 5 * S).unwrap().sentence.contains("large one"));
+        assert!(found(&compact, 5 * S).unwrap().sentence.contains("large page"));
         let machine = ["reclaim_throttle", "shrink_node", "try_to_free_pages"];
         assert!(found(&machine, 5 * S).unwrap().sentence.contains("the machine"));
     }

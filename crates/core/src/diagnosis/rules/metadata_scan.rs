@@ -1,32 +1,48 @@
-//! Somebody walks over the file system's inodes and directories.
+//! A process walks the file system's inodes and directories.
 
 use super::*;
 use crate::analysis::Direction;
 use crate::analysis::summary::{CodePathRow, DeviceSummary, Row};
 use crate::model::Origin;
 
-/// The share of the reads' time that is for the file system's own blocks. A load that reads files
-/// stays far below. Chosen.
+/// The least share of the read time for metadata. A load that reads files stays far below. Chosen.
 const SHARE: f64 = 0.3;
 /// Functions that read a block device itself, mounted or not.
 const WHOLE_DEVICE: &[&str] = &["blkdev_read_iter", "blkdev_read_folio", "blkdev_readahead"];
-/// Metadata reads a second from which on it is a scan.
+/// The least metadata reads per second for a scan.
 const READS_PER_S: f64 = 20.0;
-/// Functions of the kernel that look for names and inodes.
+/// Kernel functions that look up names and inodes.
 const LOOKUP: &[&str] = &[
-    "vfs_statx*", "vfs_fstatat", "vfs_lstat", "iterate_dir", "ext4_readdir", "xfs_file_readdir", "xfs_readdir",
-    "btrfs_real_readdir", "lookup_slow", "__lookup_slow", "path_lookupat", "filename_lookup", "ext4_lookup",
-    "xfs_lookup", "xfs_vn_lookup", "btrfs_lookup*", "path_openat", "open_last_lookups", "link_path_walk", "walk_component",
+    "vfs_statx*",
+    "vfs_fstatat",
+    "vfs_lstat",
+    "iterate_dir",
+    "ext4_readdir",
+    "xfs_file_readdir",
+    "xfs_readdir",
+    "btrfs_real_readdir",
+    "lookup_slow",
+    "__lookup_slow",
+    "path_lookupat",
+    "filename_lookup",
+    "ext4_lookup",
+    "xfs_lookup",
+    "xfs_vn_lookup",
+    "btrfs_lookup*",
+    "path_openat",
+    "open_last_lookups",
+    "link_path_walk",
+    "walk_component",
 ];
 
 rule!(
     "metadata-scan",
-    "a scan over names and inodes",
-    "Finding out a file's size or age reads its inode, and its directory to find the inode. A walk over \
-     a tree that is not in memory (find, du, updatedb, a backup, a monitor of disk usage) is one small \
-     random read after another. The disk is busy, no byte of any file is read, and no process seems \
-     to read anything.",
-    "Reads of file data that take more of the time; or a walk over a tree that is in memory.",
+    "metadata scan",
+    "To get a file's size or age, a process reads its inode, and its directory to find the inode. \
+     Walking a tree that is not cached (find, du, updatedb, a backup, a disk usage monitor) is one \
+     small random read after another. The disk is busy, but no file data is read, and no process \
+     seems to read anything.",
+    "Reads of file data take more of the time; or the tree is cached.",
     symptoms: [
         "serial-reads", "atime-updates", "provider-cap", "device-slow-tail", "noisy-neighbour",
     ],
@@ -56,8 +72,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     Ok(finding(facts, device, reads_of(device), all_reads(device)).into())
 }
 
-/// Whether most of the reads of the file system's own blocks are of a program that reads the block device
-/// they are on: a copy of a disk, which looks for no name.
+/// Whether most metadata reads come from a program that reads the block device itself: a disk copy,
+/// which looks up no names.
 fn reads_device(facts: &Facts<'_>) -> bool {
     let own = |row: &&&Row<CodePathRow>| row.subject.origin == Origin::Metadata;
     let time = |rows: &[&Row<CodePathRow>]| -> f64 {
@@ -67,7 +83,12 @@ fn reads_device(facts: &Facts<'_>) -> bool {
     time(&facts.paths(WHOLE_DEVICE)) * 2.0 > time(&all) && time(&facts.paths(LOOKUP)) == 0.0
 }
 
-fn finding(facts: &Facts<'_>, device: &DeviceSummary, (time_ns, requests): (u64, u64), all: u64) -> Finding {
+fn finding(
+    facts: &Facts<'_>,
+    device: &DeviceSummary,
+    (time_ns, requests): (u64, u64),
+    all: u64,
+) -> Finding {
     let name = &device.device;
     let top = facts.top_process(device, |row| row.usage.directions[Direction::Read].requests > 0);
     let subject = facts::subject_of(name, top);
@@ -86,8 +107,8 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, (time_ns, requests): (u64,
     });
     let stacks = facts.summary().code_paths.sampled_requests > 0;
     let what = match paths.is_empty() && stacks {
-        true => "reads the file system's own blocks",
-        false => "walks over names and inodes",
+        true => "reads metadata blocks",
+        false => "scans names and inodes",
     };
     let sentence = format!("{} {what} on {name}{busy}{through}", words::who(&subject));
     let of_reads = time_ns as f64 / all.max(1) as f64;
@@ -102,7 +123,7 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, (time_ns, requests): (u64,
     };
     let incomplete = !paths.is_empty() && user.is_none_or(|row| !row.subject.user_complete);
     let hint = if incomplete {
-        "; its own functions are not known: the program lacks frame pointers or a map of its symbols (Java: \
+        "; its own functions are unknown: the program lacks frame pointers or a symbol map (Java: \
          -XX:+PreserveFramePointer and `jcmd PID Compiler.perfmap`)"
     } else {
         ""
@@ -110,11 +131,11 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, (time_ns, requests): (u64,
     Finding::of_device(facts, time_ns, whole, sentence)
         .about(subject)
         .sure(sure)
-        .shown("reads of the file system's own blocks", requests as f64 / facts.seconds(), "1/s", format!("iowhy snoop -d {name} --flags M"))
-        .shown("their share of the time of all reads", of_reads * 100.0, "%", format!("iowhy -d {name}"))
-        .shown("requests' time that looks up names and inodes", lookups * 100.0, "%", format!("iowhy stacks{flags} --flags M"))
-        .fix(format!("stop the scan, or run it seldom and at night; let inodes stay in memory for longer: `sysctl vm.vfs_cache_pressure=50`, never 0; files get less{hint}"))
-        .check(format!("`iowhy -d {name} --flags M` while it is stopped: the reads end; if not, another process is doing lookups"))
+        .shown("metadata reads", requests as f64 / facts.seconds(), "1/s", format!("iowhy snoop -d {name} --flags M"))
+        .shown("metadata share of the read time", of_reads * 100.0, "%", format!("iowhy -d {name}"))
+        .shown("share of request time in name and inode lookups", lookups * 100.0, "%", format!("iowhy stacks{flags} --flags M"))
+        .fix(format!("stop the scan, or run it rarely and at night; keep inodes cached longer: `sysctl vm.vfs_cache_pressure=50`, never 0; file data gets less cache{hint}"))
+        .check(format!("`iowhy -d {name} --flags M` while it is stopped: the reads stop; if not, another process does the lookups"))
 }
 
 #[cfg(test)]
@@ -125,7 +146,7 @@ mod tests {
 
     const US: u64 = 1_000;
 
-    /// 139 reads of metadata a second, each of `each_us`, through a kernel function.
+    /// 139 metadata reads per second of `each_us` each, through a kernel function.
     fn found(each_us: u64, function: &str) -> Option<Finding> {
         let mut script = Script::new(10);
         for index in 0..1390_u64 {
@@ -148,6 +169,6 @@ mod tests {
         assert_eq!(found(6190, "blkdev_read_iter"), None, "a copy of the disk");
         let other = found(6190, "btrfs_search_slot").unwrap();
         assert_eq!(other.confidence, Confidence::Possible);
-        assert!(other.sentence.contains("the file system's own blocks"), "{}", other.sentence);
+        assert!(other.sentence.contains("metadata blocks"), "{}", other.sentence);
     }
 }

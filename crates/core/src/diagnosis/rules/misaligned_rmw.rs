@@ -1,18 +1,18 @@
-//! Writes of a part of a block, which must be read first.
+//! Writes of parts of blocks, which must be read first.
 
 use super::*;
 use crate::analysis::summary::{CodePathRow, DeviceSummary, Row};
 use crate::analysis::{Direction, Interval};
 use crate::model::Origin;
 
-/// The share of the writes that have their own block read just before. Chosen.
+/// The least share of writes whose block is read just before. Chosen.
 const READ_FIRST: f64 = 0.3;
-/// Or that begin or end within a block of 4096 bytes.
+/// The least share of writes that begin or end within a block of 4096 bytes.
 const UNALIGNED: f64 = 0.5;
-/// Writes below which there is nothing to judge; and reads.
+/// The least number of writes, or of reads, to judge.
 const WRITES: u64 = 50;
-/// What reads a page of a file because a part of it is to be written. The page itself is written half a
-/// minute later, so a watch may hold no write at all.
+/// Functions that read a page because a part of it is to be written. The page itself is written
+/// half a minute later, so a watch may contain no write at all.
 const BEFORE_WRITE: &[&str] = &[
     "iomap_write_begin*",
     "__iomap_write_begin*",
@@ -25,7 +25,7 @@ const BEFORE_WRITE: &[&str] = &[
     "prepare_uptodate_*",
 ];
 
-/// What a program's own reads go through.
+/// Functions of a program's own reads.
 const READS: &[&str] = &[
     "vfs_read",
     "ksys_read",
@@ -43,11 +43,11 @@ const READS: &[&str] = &[
 
 rule!(
     "misaligned-rmw",
-    "parts of blocks are written, which must be read first",
-    "A page of the page cache, a sector of a disk with 4096-byte sectors and a stripe of a RAID can only \
-     be written whole. To change a part of one, it is read, changed and written: a write costs a read, \
-     and the program waits for both.",
-    "Reads of other places than those written.",
+    "read-modify-write of partial blocks",
+    "A page of the page cache, a sector of a disk with 4096-byte sectors and a stripe of a RAID \
+     can only be written as a whole. To change a part of one, it is read, modified and written: a \
+     write costs a read, and the program waits for both.",
+    "The reads are of other locations than the writes.",
     symptoms: ["small-writes", "serial-reads"],
 );
 
@@ -75,29 +75,48 @@ fn judge(facts: &Facts<'_>) -> Judged {
         |direction| facts::stage(device, direction, Interval::Q2c).map_or(0, |stage| stage.sum_ns);
     let (reads, writes) = (sum(Direction::Read), sum(Direction::Write));
     let part = match read_first >= READ_FIRST {
-        true => format!("{} of the writes have their block read first", words::percent(read_first)),
-        false => format!("{} of the writes begin or end within one", words::percent(unaligned)),
+        true => format!("{} of the writes read their block first", words::percent(read_first)),
+        false => format!("{} of the writes begin or end within a block", words::percent(unaligned)),
     };
     let sentence = format!("{} writes parts of blocks on {name}: {part}", words::who(&subject));
     let rmw = if read_first >= READ_FIRST { reads } else { writes };
     Ok(Finding::of_device(facts, rmw, reads + writes, sentence)
         .about(subject)
-        // What reads it, the kernel for the write or the program itself, is not in the data.
-        .sure(if facts.summary().code_paths.sampled_requests == 0 { Confidence::Possible } else { Confidence::Likely })
-        .shown("writes whose block was read just before", read_first * 100.0, "%", format!("iowhy snoop -d {name}"))
-        .shown("writes that begin or end within 4096 bytes", unaligned * 100.0, "%", format!("iowhy snoop -d {name}"))
-        .shown("physical block", physical(device), "bytes", format!("cat /sys/block/{name}/queue/physical_block_size"))
-        .fix(
-            "write whole blocks at multiples of 4096 bytes (of the stripe on RAID); partitions begin at \
-             such ones, too (`lsblk -o NAME,ALIGNMENT` shows 0). A program that reads a page to change it \
-             (a database whose cache is small) needs more memory instead",
+        // The data does not show whether the kernel reads it for the write, or the program itself.
+        .sure(if facts.summary().code_paths.sampled_requests == 0 {
+            Confidence::Possible
+        } else {
+            Confidence::Likely
+        })
+        .shown(
+            "share of writes whose block was read just before",
+            read_first * 100.0,
+            "%",
+            format!("iowhy snoop -d {name}"),
         )
-        .check("with whole, aligned blocks the reads end; if not, something else reads")
+        .shown(
+            "share of writes not aligned to 4096 bytes",
+            unaligned * 100.0,
+            "%",
+            format!("iowhy snoop -d {name}"),
+        )
+        .shown(
+            "physical block size",
+            physical(device),
+            "bytes",
+            format!("cat /sys/block/{name}/queue/physical_block_size"),
+        )
+        .fix(
+            "write whole blocks at multiples of 4096 bytes (of the stripe on RAID); align \
+             partitions to them, too (`lsblk -o NAME,ALIGNMENT` shows 0). A program that reads a \
+             page to change it (a database with a small cache) needs more memory instead",
+        )
+        .check("with whole, aligned blocks the reads stop; if not, something else reads")
         .into())
 }
 
-/// Whether the program reads what it then writes with calls of its own: a database that changes pages, an
-/// editor. Whole blocks change nothing there. Stacks tell; without them nobody knows.
+/// Whether the program itself reads what it then writes: a database that changes pages, an editor.
+/// Whole blocks do not help there. `false` without stacks, which show it.
 fn reads_itself(facts: &Facts<'_>, device: &DeviceSummary) -> bool {
     let of_files = [Origin::Read, Origin::Readahead, Origin::PageFault];
     let time = |rows: &[&Row<CodePathRow>]| -> f64 {
@@ -108,7 +127,7 @@ fn reads_itself(facts: &Facts<'_>, device: &DeviceSummary) -> bool {
     own > time(&facts.paths_on(&device.device, BEFORE_WRITE))
 }
 
-/// Reads that the kernel makes within write(2).
+/// Reads by the kernel within write(2).
 fn before_write(facts: &Facts<'_>) -> Verdict {
     let of_files = [Origin::Read, Origin::Readahead];
     let mut paths = facts.paths(BEFORE_WRITE);
@@ -131,7 +150,7 @@ fn before_write(facts: &Facts<'_>) -> Verdict {
     let file = files.first().filter(|file| file.requests * 2 > requests);
     let subject = Subject { file: file.map(|it| it.file.clone()), ..facts::subject_of(name, top) };
     let sentence = format!(
-        "{} writes parts of pages on {name}: {} pages a second have to be read before they can be changed",
+        "{} writes parts of pages on {name}: {} pages per second must be read before they are changed",
         words::who(&subject),
         words::number(requests as f64 / facts.seconds()),
     );
@@ -141,8 +160,8 @@ fn before_write(facts: &Facts<'_>) -> Verdict {
         .sure(Confidence::Certain)
         .shown("reads within write calls", requests as f64 / facts.seconds(), "1/s", format!("iowhy stacks{flags}"))
         .shown("their share of the device's time", time_ns as f64 / whole.max(1) as f64 * 100.0, "%", format!("iowhy stacks{flags}"))
-        .fix("write whole pages at multiples of 4096 bytes: align records to them, or collect changes of the same page; with enough memory the file's pages stay there")
-        .check("with whole, aligned pages the reads end; if not, something else reads")
+        .fix("write whole pages at multiples of 4096 bytes: align records to them, or batch changes of the same page; with enough memory the file's pages stay cached")
+        .check("with whole, aligned pages the reads stop; if not, something else reads")
         .into()
 }
 

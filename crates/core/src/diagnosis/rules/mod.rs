@@ -1,7 +1,7 @@
-//! The causes, one file each. Adding one: its file, and its name in the list below.
+//! The causes, one file each. To add one, add its file and its name in the list below.
 //!
-//! A threshold is a constant with its source; "chosen" means chosen here and held by the labs' near
-//! misses and controls.
+//! A threshold is a constant with its source; "chosen" means chosen here and checked by the labs'
+//! near misses and controls.
 
 use super::facts::{self, Facts};
 use super::finding::{Confidence, Finding, ImpactOf, Severity};

@@ -1,4 +1,4 @@
-//! Requests go back and forth between paths.
+//! Requests fail over between paths.
 
 use super::*;
 use crate::analysis::Interval;
@@ -6,10 +6,11 @@ use crate::analysis::summary::{DeviceSummary, DirectionSummary};
 use crate::diagnosis::finding::WARNING_IMPACT;
 use crate::model::environment::is_part_of;
 
-/// Requests that the driver gave back, of all. Chosen.
+/// The least share of requeued requests. Chosen.
 const REQUEUED: f64 = 0.01;
-/// Functions that send requests over another path, after one has failed. What a multipath device runs
-/// for every request (multipath_clone_and_map, multipath_map_bio) is no sign.
+/// Functions that resend requests over another path after one has failed. What a multipath device
+/// runs for every request (multipath_clone_and_map, multipath_map_bio) does not indicate a
+/// failover.
 const FAILOVER: &[&str] = &[
     "nvme_failover_req",
     "nvme_requeue_work",
@@ -20,22 +21,21 @@ const FAILOVER: &[&str] = &[
 
 rule!(
     "multipath-failover",
-    "a path that fails over",
-    "A device with several paths sends requests again over another one when a path fails or says \
-     that it is not the right one. Until then they wait, and a path that comes and goes makes \
-     them wait again and again.",
-    "Requests given back by a device with one path: its queue is full, or its driver is short of \
+    "multipath failover",
+    "When a path fails or reports that it is inactive, a multipath device resends its requests \
+     over another one. Until then they wait, and a flapping path makes them wait again and again.",
+    "The requeues are of a device with one path: its queue is full, or its driver is short of \
      memory.",
     symptoms: ["dm-layer", "device-slow-tail", "hung-io"],
 );
 
-/// What is known of a device's paths.
+/// A device and the state of its paths.
 struct Paths<'a> {
     device: &'a DeviceSummary,
     requeued: u64,
-    /// The share of the requests that were sent again.
+    /// The share of the requests that were resent.
     share: f64,
-    /// The share that functions of a failover sent again.
+    /// The share that failover functions resent.
     over: f64,
     /// Requests that failed on a device below it.
     failed_below: u64,
@@ -43,7 +43,7 @@ struct Paths<'a> {
 
 impl Paths<'_> {
     /// Whether a failed path was seen: a device whose paths are all busy requeues, too
-    /// (dm_mq_queue_rq returns BLK_STS_RESOURCE), so that load alone looks the same.
+    /// (dm_mq_queue_rq returns BLK_STS_RESOURCE), so load alone looks the same.
     fn has_failed(&self) -> bool {
         self.over > REQUEUED || self.failed_below > 0
     }
@@ -60,7 +60,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let has_paths = |device: &DeviceSummary| {
         device.device.starts_with("nvme") || device.device.starts_with("dm-")
     };
-    // Of several paths to an NVMe drive the kernel makes a device that hangs on none of them.
+    // For several paths to an NVMe drive the kernel creates a device that is attached to none of
+    // them.
     let is_one_path = |device: &DeviceSummary| device.transport.as_deref() == Some("pcie");
     let fits = |it: &DeviceSummary| !is_one_path(it) && share(it) > REQUEUED || over > REQUEUED;
     let Some(device) = facts.busiest(|it| has_paths(it) && fits(it)) else {
@@ -82,20 +83,20 @@ fn judge(facts: &Facts<'_>) -> Judged {
 fn finding(paths: &Paths<'_>) -> Finding {
     let Paths { device, requeued, share, over, failed_below } = paths;
     let (name, has_failed) = (&device.device, paths.has_failed());
-    // What is sent again waits until it goes to the driver for the last time, from which D2C counts.
+    // A resent request waits until its last issue to the driver, where D2C begins.
     let whole = facts::stage_sum(device, Interval::Q2c);
     let held = whole.saturating_sub(facts::stage_sum(device, Interval::D2c));
     let held = held as f64 / whole.max(1) as f64;
     let (said, passed) = (words::percent(*share), words::percent(held));
     let sentence = if has_failed {
         format!(
-            "a path of {name} fails over: {said} of its requests were sent again, and {passed} of \
-             their time passed before the driver had them for good"
+            "a path of {name} fails over: {said} of its requests were resent, and {passed} of the \
+             request time passed before their last issue"
         )
     } else {
         format!(
-            "the driver gave back {said} of {name}'s requests: its paths are full, or one fails; \
-             {passed} of their time passed before it had them for good"
+            "the driver requeued {said} of {name}'s requests: its paths are full, or one fails; \
+             {passed} of the request time passed before their last issue"
         )
     };
     let (impact, most, sure) = match has_failed {
@@ -107,23 +108,28 @@ fn finding(paths: &Paths<'_>) -> Finding {
         .sure(sure)
         .at_most(most)
         .shown("requeued requests", *requeued as f64, "requests", format!("iowhy -d {name}"))
-        .shown("errors of its paths", *failed_below as f64, "requests", "iowhy")
-        .shown("time before the last issue", held * 100.0, "%", format!("iowhy stages -d {name}"))
+        .shown("failed requests on its paths", *failed_below as f64, "requests", "iowhy")
         .shown(
-            "requests sent over another path",
+            "share of time before the last issue",
+            held * 100.0,
+            "%",
+            format!("iowhy stages -d {name}"),
+        )
+        .shown(
+            "share of requests resent over another path",
             over * 100.0,
             "%",
             format!("iowhy stacks -d {name}"),
         )
         .fix(
-            "look at the paths: `multipath -ll`, `nvme list-subsys`, `dmesg`. Only where one \
-             path is failed and another is active, take the failed one out until it is repaired; \
-             a path that works stays. Where all are active, their queues are full: less load, or \
-             a greater queue depth",
+            "check the paths: `multipath -ll`, `nvme list-subsys`, `dmesg`. Only if one path is \
+             failed and another is active, take the failed one out until it is repaired; keep \
+             working paths. If all are active, their queues are full: reduce the load, or raise \
+             the queue depth",
         )
         .check(
-            "`multipath -ll` shows no failed path, and fewer requests in flight end the \
-             requeues: then the queues were full and nothing fails over",
+            "if `multipath -ll` shows no failed path, and fewer requests in flight end the \
+             requeues, the queues were full and nothing fails over",
         )
 }
 
@@ -135,7 +141,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A multipath device that requeues every tenth request, over two paths of which one fails so many.
+    /// A multipath device that requeues every tenth request, over two paths, one of which fails
+    /// this many.
     fn found(errors: u64, frames: &[&str]) -> Option<Finding> {
         let mut script = Script::new(10);
         for (minor, (name, below)) in (0..).zip([("sda", vec![]), ("dm-3", vec!["sda".to_owned()])])

@@ -1,4 +1,4 @@
-//! Threads wait for the server of a file system that is on no block device of this machine.
+//! Threads wait for the server of a network file system.
 
 use super::*;
 use crate::analysis::patterns::WaitGroup;
@@ -6,19 +6,18 @@ use crate::diagnosis::bottleneck::bound::{FELT_NS, SLOW_NS};
 use crate::model::WaitClass;
 use crate::model::environment::Mount;
 
-/// Waits a second from which on a program asks its server all the time, however fast that answers.
-/// Chosen: a server on the same network answers in 0.2 to 0.5 ms, so that a thread of 1,000 waits a
-/// second hardly does anything else.
+/// The least waits per second of a program that sends requests all the time, however fast the
+/// server answers. Chosen: a server on the same network answers in 0.2 to 0.5 ms, so a thread with
+/// 1,000 waits per second hardly does anything else.
 const STORM_PER_S: f64 = 1000.0;
 
 rule!(
     "network-filesystem",
-    "a file system on the network",
-    "Reads, writes, lookups and syncs on NFS, SMB, Ceph, 9p and the like are questions to a \
-     server. No block device of this machine is involved, so iostat shows nothing. What they take \
-     is the network's time, the server's, and its disk's; every open and stat of a name that is \
-     not cached is one more.",
-    "Waits that the client's cache answers, or that take less than a millisecond.",
+    "a network file system",
+    "Reads, writes, lookups and syncs on NFS, SMB, Ceph, 9p and the like are requests to a server. \
+     No local block device is involved, so iostat shows nothing. Their latency is that of the \
+     network, the server and its disk; every open and stat of an uncached name adds one more.",
+    "The client's cache serves the calls, or the waits take less than a millisecond.",
     needs: [Waits],
 );
 
@@ -31,11 +30,11 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let mount = mount_of(facts, &waited.groups, is_network);
     let subject = Subject { device: None, ..waited.subject() };
     let place = mount.map_or_else(
-        || "a file system on the network".to_owned(),
+        || "a network file system".to_owned(),
         |it| format!("{} ({} from {})", it.path, it.kind, it.source),
     );
     let sentence = format!(
-        "{} waits for the server of {place}: {} a wait",
+        "{} waits for the server of {place}, {} on average",
         words::who(&subject),
         words::time(waited.mean_ns()),
     );
@@ -46,19 +45,20 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .about(subject)
         .sure(Confidence::Certain)
         .at_most(most)
-        .shown("waits for the server", waited.class_ns as f64, "ns", "iowhy waits")
-        .shown("how often", per_s, "1/s", "iowhy waits")
-        .shown("longest", waited.longest_ns() as f64, "ns", "iowhy waits")
+        .shown("blocked time for the server", waited.class_ns as f64, "ns", "iowhy waits")
+        .shown("waits for the server", per_s, "1/s", "iowhy waits")
+        .shown("longest wait", waited.longest_ns() as f64, "ns", "iowhy waits")
         .fix(fix_of(mount.map(|it| it.kind.as_str())))
         .check(format!(
-            "`ping` the server, and look at its own disks with iowhy there; NFS: `mountstats \
-             {point}` parts RTT (network and server) from the queue on this machine: if both are \
-             short, the program only asks often"
+            "`ping` the server, and run iowhy on it to check its disks; NFS: `mountstats {point}` \
+             separates RTT (network and server) from the local queue: if both are short, the \
+             program only sends many requests"
         ))
         .into())
 }
 
-/// How severe waits for a server can be: slow answers are; fast ones only where they are very many.
+/// Returns the highest severity of waits for a server: fast answers matter only if there are very
+/// many.
 pub(super) fn severity_of(mean_ns: f64, per_s: f64) -> Severity {
     if mean_ns >= SLOW_NS {
         Severity::Critical
@@ -72,33 +72,33 @@ pub(super) fn severity_of(mean_ns: f64, per_s: f64) -> Severity {
 fn fix_of(kind: Option<&str>) -> &'static str {
     match kind {
         Some("nfs" | "nfs4") => {
-            "find out which side is slow (check); fewer questions: longer attribute caching \
-             (actimeo=, where seconds-old attributes do no harm), nconnect= for more connections; \
+            "find which side is slow (check); send fewer requests: longer attribute caching \
+             (actimeo=, if seconds-old attributes do no harm), nconnect= for more connections; \
              keep databases, logs and build directories on a local disk; do not mount with `soft` \
              or export with `async`: both can lose data"
         }
         Some("cifs" | "smb3") => {
-            "find out which side is slow (check); longer attribute caching (actimeo=) where \
-             seconds-old attributes do no harm, multichannel where server and network have it; \
-             keep what is read and written all the time on a local disk"
+            "find which side is slow (check); use longer attribute caching (actimeo=) if \
+             seconds-old attributes do no harm, multichannel if server and network support it; \
+             keep hot data on a local disk"
         }
         Some("ceph") => {
-            "`ceph health detail` and `ceph osd perf` on the cluster: slow OSDs and slow metadata \
-             servers are named there; keep what is read and written all the time on a local disk"
+            "`ceph health detail` and `ceph osd perf` on the cluster: they name slow OSDs and slow \
+             metadata servers; keep hot data on a local disk"
         }
         _ => {
-            "find out which side is slow, the server or the way to it; keep what is read and \
-             written all the time on a local disk"
+            "find which side is slow, the server or the network path; keep hot data on a local disk"
         }
     }
 }
 
-/// Whether the type of a file system is one whose server is elsewhere.
+/// Whether this file system type has a remote server.
 pub(super) fn is_network(kind: &str) -> bool {
     ["nfs", "nfs4", "cifs", "smb3", "ceph", "9p", "afs", "lustre", "ocfs2", "gfs2"].contains(&kind)
 }
 
-/// The mount that the waits are for: the one that holds the file, else the only one of its kind.
+/// Returns the mount that the waits are for: the one that contains the file, else the only one of
+/// its type.
 pub(super) fn mount_of<'a>(
     facts: &Facts<'a>,
     groups: &[&WaitGroup],
@@ -127,7 +127,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// `waits` waits of `each` for an NFS server, beside one of a second for a disk.
+    /// `waits` waits of `each` for an NFS server, and one of a second for a disk.
     fn found(waits: u64, each: u64) -> Option<Finding> {
         let mut script = Script::new(10);
         script.environment.mounts.push(Mount {

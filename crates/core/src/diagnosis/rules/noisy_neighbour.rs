@@ -1,4 +1,5 @@
-//! Somebody else uses the same storage: another program of this machine, or somebody behind the device.
+//! Contention for shared storage: by another program of this machine, or by another machine behind
+//! the device.
 
 use super::provider_cap::{even_bins, plateau};
 use super::*;
@@ -7,36 +8,36 @@ use crate::analysis::summary::{DeviceSummary, ProcessRow, Row};
 use facts::Behind;
 use facts::shape;
 
-/// How much longer requests take than before. Chosen.
+/// How many times longer requests take than before. Chosen.
 const SLOWER: f64 = 2.0;
-/// How much depth and size may differ between the two parts. Chosen.
+/// How much depth and size may differ before and after. Chosen.
 const SAME: f64 = 0.35;
-/// Requests a second afterwards, where more of them wait than before, of what there were. Chosen.
+/// The largest ratio of the request rate after to before, if the depth rises. Chosen.
 const LESS: f64 = 0.7;
-/// The mean time of a request afterwards from which on it is worth a word.
+/// The least mean request time afterwards to report, nanoseconds.
 const SLOW_NS: f64 = 1_000_000.0;
-/// Requests that a bin must hold for its mean to say anything.
+/// The least number of requests in a bin for a meaningful mean.
 const LEAST: u64 = 5;
-/// Bins of half a second that must be seen.
+/// The least number of bins of half a second.
 const BINS: usize = 8;
-/// The share of all blocked time that one program's requests must take from others. Chosen: twice what a
-/// scan must take, since programs that share a device evenly take some from each other, too.
+/// The least share of the blocked time that others spend behind one program's requests. Chosen:
+/// twice that of a scan, since programs that share a device evenly also delay each other.
 const OTHERS: f64 = 0.2;
-/// The share of the waits of those others that it must take: more than everything else together.
+/// The least share of those others' waits: more than everything else together.
 const MOST: f64 = 0.5;
-/// Origins that are a program's own doing; metadata and journals have rules of their own.
+/// Origins of a program's own I/O; metadata and journals have rules of their own.
 const OWN_DOING: &[&str] = &["read", "readahead", "page_fault", "write", "writeback", "discard"];
 
 rule!(
     "noisy-neighbour",
-    "somebody else on the same storage",
-    "A device serves all processes. When another program sends much, everybody's requests stand \
-     in the same queue behind its, and wait although they are few. iowhy sees whose requests the \
-     device worked on while others waited. When the other one sits behind the device, on shared \
-     storage, requests take longer between the driver and the completion, while this machine \
-     sends the same requests, of the same size, as many at a time.",
-    "A change of this machine's own load at the same moment, or a rate that is flat at both \
-     levels (then it is a limit: burst-credits, provider-cap).",
+    "contention for shared storage",
+    "A device serves all submitters. When one program submits much, the requests of all others \
+     wait behind it in the same queue, even if they are few. iowhy records whose requests the \
+     device worked on while others waited. If the neighbour is another machine on shared storage, \
+     requests take longer from issue to completion, while this machine submits the same requests, \
+     of the same size and at the same depth.",
+    "This machine's own load changed at the same moment, or the rate is flat at both levels (then \
+     it is a limit: burst-credits, provider-cap).",
     symptoms: ["serial-reads", "device-slow-tail"],
 );
 
@@ -44,7 +45,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     if let Some(neighbour) = neighbour(facts) {
         return Ok(here(facts, &neighbour).into());
     }
-    // What lies below a device that stands on others is watched, too, and its own page cache answers some.
+    // The devices below an upper device are watched, too, and its own page cache serves some
+    // requests.
     let is_shared = |it: &&DeviceSummary| {
         it.stalled_ns.is_none() && !facts.is_own_drive(it) && it.below.is_empty()
     };
@@ -59,7 +61,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     };
     let name = &device.device;
     let sentence = format!(
-        "{name} answers in {} instead of {}, under the same load: somebody else uses what is \
+        "{name} takes {} instead of {} per request under the same load: others use the storage \
          behind it",
         words::time(found.after_ns),
         words::time(found.before_ns),
@@ -69,35 +71,30 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .about(Subject { device: Some(name.clone()), ..Subject::default() })
         .sure(Confidence::Possible)
         .shown(
-            "mean time at the device before",
+            "mean latency (D2C) before",
             found.before_ns,
             "ns",
             format!("iowhy stat -d {name} 1"),
         )
+        .shown("mean latency (D2C) since", found.after_ns, "ns", format!("iowhy stat -d {name} 1"))
         .shown(
-            "mean time at the device since",
-            found.after_ns,
-            "ns",
-            format!("iowhy stat -d {name} 1"),
-        )
-        .shown(
-            "requests at once",
+            "mean requests in flight",
             device.in_flight_mean,
             "requests",
             format!("iowhy stat -d {name}"),
         )
         .fix(
-            "ask who shares the storage; move one of them, or give this machine a guaranteed \
+            "find out who shares the storage; move one of them, or give this machine a guaranteed \
               share",
         )
         .check(format!(
-            "`iowhy stat -d {name} 10` for some minutes: if the slow times go with \
-                        your own load, it is no neighbour"
+            "`iowhy stat -d {name} 10` for some minutes: if the slow times follow your own load, \
+                        it is not a neighbour"
         ))
         .into())
 }
 
-/// The program that others of another name wait behind longest.
+/// Returns the program that programs of other names wait behind longest.
 fn neighbour(facts: &Facts<'_>) -> Option<Behind> {
     let most = facts.behind(OWN_DOING).into_iter().max_by_key(|it| it.time_ns)?;
     let time = most.time_ns as f64;
@@ -123,7 +120,7 @@ fn here(facts: &Facts<'_>, neighbour: &Behind) -> Finding {
     subject.container = subject.container.or(neighbour.container.clone());
     let share = neighbour.time_ns as f64 / neighbour.waited_ns.max(1) as f64;
     let sentence = format!(
-        "{} waits behind {}{}: for {} of its time the device works on the other's requests",
+        "{} waits behind {}{}: for {} of its time the device serves the other's requests",
         neighbour.victim,
         words::who(&subject),
         words::on(&subject),
@@ -131,35 +128,35 @@ fn here(facts: &Facts<'_>, neighbour: &Behind) -> Finding {
     );
     let of_device = on.map_or(0.0, |(_, row)| row.usage.time_share);
     let flags = words::flags(&subject);
-    // Shares of what is in flight together are an upper bound: the device may work on both at once.
+    // Shares of requests in flight together are an upper bound: the device may serve both at once.
     Finding::of_blocked(facts, neighbour.time_ns, sentence)
         .about(subject)
         .upper_bound()
         .sure(Confidence::Likely)
-        .shown("others wait for its requests", neighbour.time_ns as f64, "ns", "iowhy blame")
-        .shown("of all that these wait for requests", share * 100.0, "%", "iowhy blame")
         .shown(
-            "its share of the device's time",
-            of_device * 100.0,
-            "%",
-            format!("iowhy proc{flags}"),
+            "time others waited behind its requests",
+            neighbour.time_ns as f64,
+            "ns",
+            "iowhy blame",
         )
+        .shown("share of the others' waits for requests", share * 100.0, "%", "iowhy blame")
+        .shown("share of the device's time", of_device * 100.0, "%", format!("iowhy proc{flags}"))
         .fix(
-            "limit it (io.max of its cgroup, or ionice with bfq, and with mq-deadline from \
-              Linux 5.14 on), let it do less at once or at another time, or move one of the two \
-              to another device",
+            "limit it (io.max of its cgroup, or ionice with bfq, and with mq-deadline since Linux \
+              5.14), lower its concurrency or run it at another time, or move one of the two to \
+              another device",
         )
         .check(
-            "where it may stall, stop all of it for ten seconds (`kill -STOP PID`, then \
-                `kill -CONT PID`, of each that `ps` shows now): if the others wait as long, it \
-                was not in their way",
+            "if it can be paused, stop all of it for ten seconds (`kill -STOP PID`, then `kill \
+                -CONT PID`, for each process that `ps` shows now): if the others wait as long, it \
+                is not the cause",
         )
 }
 
 struct Slower {
     before_ns: f64,
     after_ns: f64,
-    /// The share of the device's time that the slowing explains.
+    /// The share of the device's time that the slowdown explains.
     extra: f64,
 }
 
@@ -175,11 +172,11 @@ fn slower(facts: &Facts<'_>, device: &DeviceSummary) -> Option<Slower> {
     let latency = values(&timeline, |bin| of(bin).1 as f64 / of(bin).0 as f64);
     let depth = values(&timeline, |bin| bin.q2c_ns as f64 / timeline.bin_ns as f64);
     let size = values(&timeline, |bin| bin.bytes as f64 / bin.requests as f64);
-    // By orders of magnitude: a single slow bin shall not stand for a level.
+    // On a logarithmic scale, so that a single slow bin does not make a level.
     let orders: Vec<f64> = latency.iter().map(|it| it.max(1.0).ln()).collect();
     let step = shape::step(&orders, f64::INFINITY)?;
     let (left, right) = shape::around(&latency, step.at);
-    // A device that got faster again was slow before.
+    // A device that gets faster was slow before.
     let (fast, slow) = if step.before < step.after { (left, right) } else { (right, left) };
     let (before, after) = (shape::mean(fast), shape::mean(slow));
     let apart = slow.iter().all(|late| fast.iter().all(|early| late > early));
@@ -189,20 +186,20 @@ fn slower(facts: &Facts<'_>, device: &DeviceSummary) -> Option<Slower> {
         if step.before < step.after { (left, right) } else { (right, left) }
     };
     let alike = |(left, right): (f64, f64)| (left - right).abs() <= SAME * left.max(right);
-    // A load with a pace of its own piles up where the device gives less; one that asks for more gets more,
-    // or as much as before.
+    // A paced load piles up if the device slows down; a load that submits more gets more, or as
+    // much as before.
     let (had, has) = level(&values(&timeline, |bin| bin.requests as f64));
     let same = alike(level(&depth)) || has <= LESS * had;
     let count: u64 = timeline.bins.iter().map(|bin| of(bin).0).sum();
     let all: u64 = timeline.bins.iter().map(|bin| of(bin).1).sum();
-    // The others are taken to be slowed as much.
+    // The others are assumed to slow down as much.
     let extra = 1.0 - before * count as f64 / all.max(1) as f64;
     (apart && after >= SLOWER * before && after >= SLOW_NS && same && alike(level(&size)))
         .then_some(Slower { before_ns: before, after_ns: after, extra })
 }
 
-/// How many requests a bin has of those that are more, reads or others, and their time: a load that reads less
-/// and writes more, which takes longer, is another load.
+/// Returns the request count of a bin and their time, of reads or of others, whichever are more: a
+/// load that reads less and writes more, which takes longer, is another load.
 fn most_asked(timeline: &Timeline) -> fn(&Bin) -> (u64, u64) {
     let sum = |of: fn(&Bin) -> u64| timeline.bins.iter().map(|bin| of(bin) as f64).sum::<f64>();
     if sum(|bin| bin.reads) * 2.0 >= sum(|bin| bin.requests) {
@@ -224,8 +221,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Requests one after another for ten seconds. Of each ten so many are reads before the middle and after
-    /// it; what a read and a write take is given for both halves, too.
+    /// Sequential requests for ten seconds: reads per ten requests, and the times of a read and of
+    /// a write, for both halves.
     fn found(reads: [u64; 2], times: [(u64, u64); 2]) -> Option<Finding> {
         let mut script = Script::new(10);
         let (mut at, mut index) = (0, 0);
@@ -236,7 +233,7 @@ mod tests {
             let operation = if is_read { Operation::Read } else { Operation::Write };
             let request = script.request("sda", operation).bytes(4096).by(7, "db").at(at as i64);
             request.sector(index * 7919 * 8 % (1 << 24)).direct(1000, 1000, d2c).add();
-            // A pace that is not even, so that no limit is behind it.
+            // An uneven pace, so that no limit is suspected.
             at += d2c + 2000 + index % 7 * MS / 10;
             index += 1;
         }

@@ -1,4 +1,4 @@
-//! What is read again and again does not fit in memory.
+//! The working set does not fit in memory and is read again and again.
 
 use super::super::bottleneck::kind::Kind;
 use super::super::programs;
@@ -7,32 +7,35 @@ use crate::analysis::patterns::DevicePatterns;
 use crate::model::{Metric, WaitClass};
 use facts::Waited;
 
-/// The share of watched pages that had been read before in the same watch. Chosen: a set that fits is
-/// read once, so that any third is far too many.
+/// The least share of sampled pages that had been read before in the same watch. Chosen: a set that
+/// fits is read once, so a third is far too many.
 const AGAIN: f64 = 0.3;
-/// What the kernel must count as read again soon after it was dropped (refaults), of what the addresses
-/// say was read again: programs that drop their own pages (POSIX_FADV_DONTNEED, drop_caches) and direct
-/// reads read again without that. Chosen.
+/// The least ratio of the kernel's refaults to the repeated reads seen by address: programs that
+/// drop their own pages (POSIX_FADV_DONTNEED, drop_caches) and direct reads cause no refaults.
+/// Chosen.
 const REFAULTS: f64 = 0.2;
-/// Watched pages (of each 64 KiB one) below which there is nothing to judge: 16 MiB.
+/// The least number of sampled pages (one per 64 KiB) to judge: 16 MiB.
 const LEAST_PAGES: u64 = 256;
 
 rule!(
     "page-cache-thrash",
-    "files that do not fit in the page cache",
-    "The files that a program works with are larger than the memory that it or its cgroup may use. \
-     The kernel drops pages that are needed again soon, and reads them again: the same places of the \
+    "page cache thrashing",
+    "The files that a program uses are larger than the memory that it or its cgroup may use. The \
+     kernel evicts pages that are soon needed again, and reads them again: the same parts of the \
      same files, over and over.",
-    "Pages that are read once, however many: that is a load larger than memory, not thrashing.",
+    "Pages are read only once, however many: then the load is larger than memory, but does not \
+     thrash.",
     needs: [Waits],
     symptoms: ["serial-reads", "noisy-neighbour"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
-    let thrashing = |it: &&DevicePatterns| it.access.watched_pages >= LEAST_PAGES && again(it) >= AGAIN;
+    let thrashing =
+        |it: &&DevicePatterns| it.access.watched_pages >= LEAST_PAGES && again(it) >= AGAIN;
     let devices = facts.summary().patterns.devices.iter().filter(thrashing);
-    // Of a file behind a loop device both are read again; programs wait for the one that they use.
+    // Both a loop device and its backing device show repeated reads; programs wait for the one that
+    // they use.
     let found = devices.map(|it| (it, waits_for(facts, &it.device)));
     let found = found.filter(|(_, waited)| waited.time_ns > 0);
     let Some((patterns, waited)) = found.max_by_key(|(it, _)| it.access.pages_again) else {
@@ -46,7 +49,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     }
     let subject = Subject { device: Some(patterns.device.clone()), ..waited.subject() };
     let sentence = format!(
-        "the files of {} do not fit in its memory: {} of what it reads from {} it had read before",
+        "the working set of {} does not fit in its memory: {} of its reads from {} are repeated",
         words::who(&subject),
         words::percent(share),
         patterns.device,
@@ -55,7 +58,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let finding = Finding::of_blocked(facts, (waited.time_ns as f64 * share) as u64, sentence);
     let finding = match refaults {
         Some(refaults) => {
-            finding.shown("read again soon after it was dropped", refaults, "bytes/s", "iowhy cache 1")
+            finding.shown("refaults soon after eviction", refaults, "bytes/s", "iowhy cache 1")
         }
         None => finding,
     };
@@ -67,25 +70,26 @@ fn judge(facts: &Facts<'_>) -> Judged {
     Ok(finding
         .about(subject)
         .sure(if refaults.is_some() { Confidence::Certain } else { Confidence::Likely })
-        .shown("pages read that had been read before", share * 100.0, "%", "iowhy cache")
-        .shown("waits for pages of files", waited.time_ns as f64, "ns", "iowhy waits")
-        .shown("read from the device", read, "bytes/s", format!("iowhy stat -d {name}"))
+        .shown("share of pages read again", share * 100.0, "%", "iowhy cache")
+        .shown("blocked time for file pages", waited.time_ns as f64, "ns", "iowhy waits")
+        .shown("read throughput of the device", read, "bytes/s", format!("iowhy stat -d {name}"))
         .fix(format!(
-            "{}more memory for it (memory.max and memory.high of its cgroup, version 1: \
-             memory.limit_in_bytes; else of the machine), or fewer files that it works with at a time; \
+            "{}give it more memory (memory.max and memory.high of its cgroup, version 1: \
+             memory.limit_in_bytes; else of the machine), or let it use fewer files at a time; \
              keep scans out of its cache (POSIX_FADV_DONTNEED)",
             own.unwrap_or_default(),
         ))
-        .check("`grep workingset_refault /proc/vmstat` twice: where the number of files does not change, nothing comes back that was dropped; with twice the memory the reads stop")
+        .check("`grep workingset_refault /proc/vmstat` twice: if the file counter does not grow, no evicted page is read again; with twice the memory the reads stop")
         .into())
 }
 
-/// The share of the watched pages that had been read before.
+/// Returns the share of the sampled pages that had been read before.
 fn again(patterns: &DevicePatterns) -> f64 {
     patterns.access.pages_again as f64 / patterns.access.watched_pages.max(1) as f64
 }
 
-/// The waits for pages of a device; of programs that wait for it, those too of which no device is known.
+/// Returns the waits for pages of a device, including waits without a known device of programs that
+/// wait for it.
 fn waits_for<'a>(facts: &Facts<'a>, device: &str) -> Waited<'a> {
     let cached = [WaitClass::PageRead, WaitClass::PageFault];
     let own = facts.waits(|it| cached.contains(&it.class) && it.device.as_deref() == Some(device));
@@ -104,13 +108,13 @@ mod tests {
 
     const S: u64 = 1_000_000_000;
 
-    /// Somebody reads the same pages of sda over and over and waits for them on `device`, for three seconds,
-    /// beside a scan of sdb that waits for nine.
+    /// A process reads the same pages of sda over and over and waits for them on `device` for three
+    /// seconds, while a scan of sdb waits for nine.
     fn found(device: &str) -> Option<Finding> {
         counted(device, None)
     }
 
-    /// The same where the kernel counts so many bytes of refaults a second.
+    /// The same with this many bytes of refaults per second.
     fn counted(device: &str, refaults: Option<f64>) -> Option<Finding> {
         let mut script = Script::new(10);
         let names = &mut script.names;
@@ -137,7 +141,10 @@ mod tests {
     #[test]
     fn who_reads_something_else_does_not_wait_for_what_is_read_again() {
         let found = found("sda").unwrap();
-        assert_eq!((found.subject.process.as_deref(), found.subject.device.as_deref()), (Some("db"), Some("sda")));
+        assert_eq!(
+            (found.subject.process.as_deref(), found.subject.device.as_deref()),
+            (Some("db"), Some("sda"))
+        );
         assert!((0.2..0.25).contains(&found.impact), "{found:?}");
     }
 

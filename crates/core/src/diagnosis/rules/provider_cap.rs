@@ -1,4 +1,4 @@
-//! Somebody behind the device lets only so many requests or bytes a second through.
+//! A provider's limit behind the device caps requests or bytes per second.
 
 use super::*;
 use crate::analysis::patterns::{Bin, Timeline};
@@ -6,46 +6,44 @@ use crate::analysis::summary::DeviceSummary;
 use crate::analysis::{Direction, Interval};
 use facts::{Seller, shape};
 
-/// Bins are made this long, so that each holds enough requests, nanoseconds.
+/// The length of bins, so that each holds enough requests, nanoseconds.
 const BIN_NS: u64 = 500_000_000;
-/// Bins that must be seen.
+/// The least number of bins.
 const BINS: usize = 6;
-/// How much a rate varies at most where nothing but a limit that counts makes it. Limits vary by 0 to
-/// 0.6 % in the labs, a device that takes a millisecond for each request by 0.8 to 0.9 %, and disks by
+/// The largest variation of a rate that only a counting limit sets. Limits vary by 0 to
+/// 0.6 % in the labs, a device that takes a millisecond per request by 0.8 to 0.9 %, and disks by
 /// several per cent from second to second.
 const EVEN: f64 = 0.003;
-/// So many requests more or less are in a bin by chance.
+/// The number of requests by which a bin varies by chance.
 const CHANCE: f64 = 2.0;
-/// How much it may vary at most where bins hold few requests.
+/// The largest variation if bins hold few requests.
 const EVEN_OF_FEW: f64 = 0.025;
-/// How much a sold volume at its limit may vary, without its highest and its lowest bin: samples of
-/// half a second of AWS gp2 at its 3,000 requests a second vary by 3.7 to 4.5 %
+/// The largest variation of a provider's volume at its limit, without its highest and its lowest
+/// bin: samples of half a second of AWS gp2 at its 3,000 requests per second vary by 3.7 to 4.5 %
 /// (github.com/dyu/vps-comparison).
 const LOOSE: f64 = 0.05;
-/// The device's mean time from which on it is worth asking: limits of providers are thousands of
-/// requests a second, behind which a few requests wait a millisecond and more.
+/// The least mean latency to judge a device, nanoseconds: limits of providers are thousands of
+/// requests per second, behind which a few requests wait a millisecond and more.
 const SLOW_NS: f64 = 1_000_000.0;
-/// The same of a volume that is known to be sold: a limit of 16,000 requests a second, as gp3 has, with
-/// four in flight. Flash of one's own answers sooner.
+/// The same for a volume that is known to be a provider's: a limit of 16,000 requests per second,
+/// as gp3 has, with four in flight. Local flash is faster.
 const SLOW_SOLD_NS: f64 = 250_000.0;
-/// Requests that must wait on average: with fewer it is the program that sets the pace.
+/// The least mean depth: below it the program sets the pace.
 const DEPTH: f64 = 1.5;
-/// How many times as much each device of an instance must vary as all of them together. Chosen.
+/// How many times as much each device of an instance varies as all of them together. Chosen.
 const TIMES_TOGETHER: f64 = 3.0;
 
 rule!(
     "provider-cap",
-    "a limit behind the device",
-    "Cloud volumes, hypervisors and storage networks let only so many requests or bytes a second \
-     through. Below the limit the device is fast. At the limit the rate stays flat whatever the \
-     load, and each request more only waits longer: time = requests in flight / rate (Little's \
-     law). The time counts as the device's (D2C, from the driver to the completion), so that the \
-     device looks slow. An instance has limits of its own, for all of its volumes together: then \
-     their sum stays flat while each of them varies. A limit is often what is left of a used-up \
-     burst credit.",
-    "A rate that varies, or that rises with the size or depth of the requests: then it is the \
-     device. A drive of this machine itself that gives all it can looks the same, and is not \
-     judged.",
+    "provider limit behind the device",
+    "Cloud volumes, hypervisors and storage networks limit requests or bytes per second. Below the \
+     limit the device is fast. At the limit the rate stays flat whatever the load, and each \
+     additional request only waits longer: time = requests in flight / rate (Little's law). That \
+     time counts as device time (D2C, issue to completion), so the device looks slow. An instance \
+     has limits of its own, for all of its volumes together: then their sum stays flat while each \
+     of them varies. A limit is often the baseline after a burst credit is exhausted.",
+    "The rate varies, or rises with the size or depth of the requests: then it is the device. A \
+     local drive at its own maximum looks the same, and is not judged.",
     symptoms: ["serial-reads", "device-slow-tail", "tag-starvation", "journal-commit"],
 );
 
@@ -67,11 +65,10 @@ fn judge(facts: &Facts<'_>) -> Judged {
     missing.or_else(|| too_short(facts)).map_or(Ok(Verdict::Clear), Err)
 }
 
-/// A drive of one's own that gives all it can looks the same.
+/// A local drive at its own maximum looks the same.
 fn own_end(device: &DeviceSummary, plateau: &Plateau) -> Missing {
     Missing(format!(
-        "{} gives {} and no more, but is a drive of this machine, as far as it tells: that may \
-         be all it can",
+        "{} does {} and no more, but appears to be a local drive: that may be its own maximum",
         device.device,
         plateau.words(),
     ))
@@ -85,23 +82,23 @@ fn too_short(facts: &Facts<'_>) -> Option<Missing> {
 
 /// A rate that stays flat while requests wait for it.
 pub(super) struct Plateau {
-    /// Requests or bytes a second.
+    /// Requests or bytes per second.
     rate: f64,
-    /// Whether it is bytes.
+    /// Whether `rate` is in bytes.
     bytes: bool,
     /// How much it varies from bin to bin.
     variation: f64,
-    /// How sure it is that somebody's limit makes it.
+    /// The confidence that it is a limit.
     sure: Confidence,
 }
 
 impl Plateau {
-    /// The rate in words.
+    /// The rate as text.
     fn words(&self) -> String {
         if self.bytes {
-            format!("{} a second", words::bytes(self.rate))
+            format!("{} per second", words::bytes(self.rate))
         } else {
-            format!("{} requests a second", words::number(self.rate))
+            format!("{} requests per second", words::number(self.rate))
         }
     }
 
@@ -110,7 +107,7 @@ impl Plateau {
     }
 }
 
-/// The timeline in bins of half a second, without those in which the load begins and ends.
+/// Returns the timeline in bins of half a second, without those in which the load begins and ends.
 pub fn even_bins(timeline: &Timeline) -> Timeline {
     let count = (BIN_NS / timeline.bin_ns.max(1)).max(1) as usize;
     let active = Timeline { bin_ns: timeline.bin_ns, bins: shape::active(timeline).to_vec() };
@@ -122,7 +119,7 @@ pub fn even_bins(timeline: &Timeline) -> Timeline {
     coarse
 }
 
-/// A device's mean time from issue to completion, nanoseconds.
+/// Returns a device's mean time from issue to completion, nanoseconds.
 fn mean_ns(device: &DeviceSummary) -> f64 {
     let stages = device.directions.0.iter().filter_map(|it| it.intervals[Interval::D2c]);
     let (sum, count) = stages.fold((0, 0), |all, it| (all.0 + it.sum_ns, all.1 + it.requests));
@@ -133,19 +130,19 @@ fn is_deep(device: &DeviceSummary) -> bool {
     device.in_flight_mean >= DEPTH && device.stalled_ns.is_none()
 }
 
-/// Whether requests wait at the device in earnest.
+/// Whether requests wait at the device for long.
 pub fn is_saturated(device: &DeviceSummary) -> bool {
     mean_ns(device) >= SLOW_NS && is_deep(device)
 }
 
-/// Whether flushes take much of the device's time: a program that waits for each gets as many a second as
-/// the flush allows, which is even by itself.
+/// Whether flushes take much of the device's time: a program that waits for each of them has the
+/// rate that the flush allows, which is even by itself.
 fn is_flushing(device: &DeviceSummary) -> bool {
     let flush = facts::stage(device, Direction::Flush, Interval::D2c).map_or(0, |it| it.sum_ns);
     flush as f64 >= FLUSHING * facts::stage_sum(device, Interval::D2c) as f64 && flush > 0
 }
 
-/// The share of the time at the device that flushes take, from which on they set the pace. Chosen.
+/// The least share of the device time of flushes that set the pace. Chosen.
 const FLUSHING: f64 = 0.3;
 
 pub(super) fn plateau(facts: &Facts<'_>, device: &DeviceSummary) -> Option<Plateau> {
@@ -179,8 +176,8 @@ pub(super) fn plateau(facts: &Facts<'_>, device: &DeviceSummary) -> Option<Plate
     strict.or_else(|| flat(LOOSE, trimmed, Confidence::Possible).filter(|_| is_sold))
 }
 
-/// How sure an even rate is somebody's limit: a drive that is handed to a virtual machine, or one of
-/// which it is not known whose it is, streams large requests at an even pace of its own.
+/// Returns the confidence that an even rate is a limit: a drive passed through to a virtual
+/// machine, or one of unknown kind, streams large requests at an even pace of its own.
 fn sureness(facts: &Facts<'_>, device: &DeviceSummary, even: f64) -> Confidence {
     let is_drive = |it: &str| ["sata", "sas", "usb", "mmc"].contains(&it);
     let may_be_own = device.transport.as_deref().is_some_and(is_drive)
@@ -192,7 +189,7 @@ fn rates(timeline: &Timeline, of: fn(&Bin) -> u64) -> Vec<f64> {
     timeline.bins.iter().map(|bin| timeline.per_s(of(bin))).collect()
 }
 
-/// The variation without the highest and the lowest value.
+/// Returns the variation without the highest and the lowest value.
 fn trimmed(values: &[f64]) -> f64 {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
@@ -235,7 +232,7 @@ fn together<'a>(facts: &Facts<'a>) -> Option<Together<'a>> {
     })
 }
 
-/// What all of them did, bin by bin.
+/// Returns the sum of all timelines, bin by bin.
 fn sum(timelines: &[&Timeline]) -> Option<Timeline> {
     let bin_ns = timelines.first()?.bin_ns;
     let length = timelines.iter().map(|it| it.bins.len()).max()?;
@@ -256,7 +253,7 @@ fn sum(timelines: &[&Timeline]) -> Option<Timeline> {
 fn finding(facts: &Facts<'_>, device: &DeviceSummary, plateau: &Plateau) -> Finding {
     let name = &device.device;
     let sentence = format!(
-        "{name} stays at {} (±{}) while {} wait, {} each: a limit behind it",
+        "{name} stays at {} (±{}) with {} in flight, {} each: a limit behind the device",
         plateau.words(),
         words::percent(plateau.variation),
         words::number(device.in_flight_mean),
@@ -264,7 +261,7 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, plateau: &Plateau) -> Find
     );
     let at_device = facts::stage_sum(device, Interval::D2c);
     let whole = facts::device_time_ns(device).max(at_device);
-    // What a hypervisor gives may be all that its own disk can.
+    // A hypervisor's rate may be the maximum of its own disk.
     let most = match (plateau.sure, facts.seller(device)) {
         (Confidence::Possible, Seller::Cloud) => Severity::Warning,
         (Confidence::Possible, _) => Severity::Info,
@@ -274,12 +271,12 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary, plateau: &Plateau) -> Find
         .about(facts::subject_of(name, facts.top_process(device, |_| true)))
         .sure(plateau.sure)
         .at_most(most)
-        // What the device takes by itself is hidden behind the limit.
+        // The device's own latency is hidden behind the limit.
         .upper_bound()
         .shown("rate", plateau.rate, plateau.unit(), format!("iowhy stat -d {name}"))
-        .shown("it varies by", plateau.variation * 100.0, "%", format!("iowhy stat -d {name} 1"))
+        .shown("variation", plateau.variation * 100.0, "%", format!("iowhy stat -d {name} 1"))
         .shown(
-            "requests waiting at the device",
+            "mean requests in flight",
             device.in_flight_mean,
             "requests",
             format!("iowhy -d {name}"),
@@ -293,7 +290,7 @@ fn of_instance(facts: &Facts<'_>, together: &Together<'_>) -> Finding {
     let names: Vec<&str> = devices.iter().map(|it| it.device.as_str()).collect();
     let sentence = format!(
         "{} together stay at {} (±{}), although each of them varies by {} or more: a limit of the \
-         instance, for all its volumes",
+         instance for all its volumes",
         names.join(" and "),
         plateau.words(),
         words::percent(plateau.variation),
@@ -309,24 +306,23 @@ fn of_instance(facts: &Facts<'_>, together: &Together<'_>) -> Finding {
         .about(subject)
         .sure(plateau.sure)
         .upper_bound()
-        .shown("rate of all", plateau.rate, plateau.unit(), "iowhy stat")
-        .shown("it varies by", plateau.variation * 100.0, "%", "iowhy stat 1")
-        .shown("each of them varies by", each * 100.0, "%", "iowhy stat 1")
-        .shown("requests waiting at them", waiting, "requests", "iowhy")
+        .shown("total rate", plateau.rate, plateau.unit(), "iowhy stat")
+        .shown("variation", plateau.variation * 100.0, "%", "iowhy stat 1")
+        .shown("least variation of one volume", each * 100.0, "%", "iowhy stat 1")
+        .shown("total requests in flight", waiting, "requests", "iowhy")
         .fix(FIX)
         .check(CHECK)
 }
 
-const FIX: &str = "find out first which limit it is, the volume's or the instance's; then a \
-                   volume or an instance with a higher one, fewer and larger requests where it \
-                   counts requests (EBS counts up to 256 KiB as one on SSD volumes), or less \
-                   load";
+const FIX: &str = "find out first which limit it is, the volume's or the instance's; then use a \
+                   volume or an instance with a higher one, fewer and larger requests if it counts \
+                   requests (EBS counts up to 256 KiB as one on SSD volumes), or reduce the load";
 const CHECK: &str = "the provider's counters: EBS `ebsnvme stats DEVICE` (exceeded: volume or \
                      instance) and BurstBalance of gp2 and T-type instances, Azure \"VM \
-                     cached/uncached IOPS consumed\", throttled operations of GCP; a SATA or \
-                     rotating disk of one's own: its specification. With half as many requests \
-                     at once the rate stays and each takes half as long; if it falls too, it is \
-                     no limit";
+                     cached/uncached IOPS consumed\", throttled operations of GCP; a local SATA or \
+                     rotating disk: its specification. With half as many requests in flight the \
+                     rate stays and each takes half as long; if the rate falls too, it is not a \
+                     limit";
 
 #[cfg(test)]
 mod tests {
@@ -336,7 +332,8 @@ mod tests {
 
     const HALF_A_SECOND: u64 = 500_000_000;
 
-    /// Eight reads at once of 2 ms each, of which a half second has `more` (of one) more than the next.
+    /// Eight concurrent reads of 2 ms each; a half second has a share `more` more of them than the
+    /// next.
     fn is_capped(more: f64) -> bool {
         judged(more, Script::new(10))
     }
@@ -401,7 +398,7 @@ mod tests {
     #[test]
     fn only_what_counts_is_as_even() {
         assert!(is_capped(0.0) && is_capped(0.004));
-        // As a device that takes as long for each.
+        // Like a device that takes as long for each.
         assert!(!is_capped(0.017));
     }
 
@@ -414,7 +411,7 @@ mod tests {
         let said = "sda stays at 3,99";
         assert!(ebs.sentence.starts_with(said) && ebs.fix.starts_with("find out first"), "{ebs:?}");
         assert_eq!(found(0.12, on(cloud, "pcie", Some(true))), None);
-        // A hypervisor's disk may give all that it can; of others nothing is said.
+        // A hypervisor's disk may be at its own maximum; others are not reported.
         let guest = found(more, on("", "virtio", Some(true))).unwrap();
         assert_eq!((guest.confidence, guest.severity), (Confidence::Possible, Severity::Info));
         assert_eq!(found(more, Script::new(10)), None);
@@ -428,7 +425,7 @@ mod tests {
         assert_eq!(sure("sata", None), Confidence::Possible);
         assert_eq!(sure("sata", Some(true)), Confidence::Likely);
         assert_eq!(sure("virtio", Some(true)), Confidence::Likely);
-        // Streams of large requests, of which few are in a bin.
+        // Streams of large requests, few per bin.
         let stream = |transport| {
             let mut script = on("WDC", transport, Some(true));
             for index in 0..760_u64 {
@@ -453,11 +450,11 @@ mod tests {
             of(&script)
         };
         assert!(capped("Amazon Elastic Block Store", 400_000).is_some());
-        // Flash that is local to the host answers at once.
+        // Flash that is local to the host is fast.
         assert_eq!(capped("Amazon Elastic Block Store", 200_000), None);
     }
 
-    /// Two volumes that take turns in taking more, and a limit for both.
+    /// Two volumes with alternating load, and a limit for both.
     fn instance(swing: u64, of_all: u64) -> Option<Finding> {
         let mut script = on("Amazon Elastic Block Store", "pcie", Some(true));
         let second =
@@ -483,7 +480,7 @@ mod tests {
         let found = instance(150, 0).unwrap();
         assert!(found.sentence.starts_with("sda and sdb together stay at 2,0"), "{found:?}");
         assert_eq!(found.confidence, Confidence::Likely);
-        // Two that vary, and their sum with them.
+        // Two volumes that vary, and their sum with them.
         assert_eq!(instance(150, 400), None);
     }
 

@@ -1,25 +1,25 @@
-//! A RAID reads and writes all of its disks beside the load.
+//! A RAID reads and writes all of its disks concurrently with the load.
 
 use super::*;
 use crate::analysis::summary::{DeviceSummary, ProcessRow, Row};
 use crate::model::environment::{Device, is_part_of};
 
-/// The ends of the names of md's threads that do it.
+/// Name suffixes of the md threads that do it.
 const THREADS: &[&str] = &["_resync", "_recover", "_reshape", "_check", "_repair"];
-/// What the threads of an array that LVM made begin with.
+/// The thread name prefix of an array created by LVM.
 const OF_LVM: &str = "mdX";
-/// The share of a disk's time that it takes. Chosen.
+/// The least share of a disk's time that it takes. Chosen.
 const SHARE: f64 = 0.1;
-/// The share from which on it sets the disk's pace. Chosen: more than all others together.
+/// The share above which it sets the disk's pace. Chosen: more than all others together.
 const FOREMOST: f64 = 0.5;
 
 rule!(
     "raid-resync",
-    "a RAID that is rebuilt or checked",
-    "After a failure, a crash or once a month, md reads all of its disks and writes what differs. It \
-     slows down when others use the disks, but never below sync_speed_min, and its large sequential \
-     requests stand in front of theirs.",
-    "Requests of a program on the same disks.",
+    "RAID resync, rebuild or check",
+    "After a failure, a crash or once a month, md reads all of its disks and writes what differs. \
+     It slows down when others use the disks, but never below sync_speed_min, and their requests \
+     queue behind its large sequential ones.",
+    "The requests come from a program on the same disks.",
     needs: [Processes],
     symptoms: ["noisy-neighbour", "bulk-scan", "device-slow-tail", "provider-cap"],
 );
@@ -38,7 +38,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let thread = row.subject.process.clone();
     let Some(array) = array_of(facts, &device.device, &thread) else { return Ok(Verdict::Clear) };
     let sentence = format!(
-        "{array} is rebuilt or checked: {thread} takes {} of the time of {}",
+        "{array} is rebuilding or checking: {thread} takes {} of the time of {}",
         words::percent(time as f64 / whole.max(1) as f64),
         device.device,
     );
@@ -47,13 +47,13 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .about(facts::subject_of(name, Some(row)))
         .sure(Confidence::Certain)
         .shown(
-            "its share of the disk's time",
+            "share of the disk's time",
             time as f64 / whole.max(1) as f64 * 100.0,
             "%",
             format!("iowhy -d {name}"),
         )
         .shown(
-            "moved by it",
+            "resync throughput",
             row.usage.bytes as f64 / facts.seconds(),
             "bytes/s",
             format!("iowhy proc -d {name}"),
@@ -64,39 +64,41 @@ fn judge(facts: &Facts<'_>) -> Judged {
 }
 
 fn fix(array: &str) -> String {
-    let end =
-        "let it end if you can (until a rebuild ends, the next failing disk may take the data)";
+    let end = "let it finish if you can (until a rebuild is complete, the next disk failure may lose \
+         data)";
     if array.starts_with("dm-") {
         return format!(
-            "{end}; else slow it down: `lvchange --maxrecoveryrate 20M VG/LV` (`lvs -a -o \
+            "{end}; otherwise slow it down: `lvchange --maxrecoveryrate 20M VG/LV` (`lvs -a -o \
              name,sync_percent,raid_sync_action` shows which)"
         );
     }
     format!(
-        "{end}; else slow it down: `echo 20000 > /sys/block/{array}/md/sync_speed_max`; a write-intent \
-         bitmap (`mdadm --grow --bitmap=internal /dev/{array}`) keeps the next resync after a crash \
-         short, once this one has ended"
+        "{end}; otherwise slow it down: `echo 20000 > /sys/block/{array}/md/sync_speed_max`; a \
+         write-intent bitmap (`mdadm --grow --bitmap=internal /dev/{array}`) keeps the next resync \
+         after a crash short, once this one is complete"
     )
 }
 
 fn check(array: &str) -> String {
     if array.starts_with("dm-") {
-        return "`lvs -a -o name,sync_percent,raid_sync_action` shows it; if the disks stay as slow once \
-                it has ended, it was not the resync"
+        return "`lvs -a -o name,sync_percent,raid_sync_action` shows it; if the disks stay as slow \
+                after it has ended, the resync is not the cause"
             .to_owned();
     }
     format!(
         "`cat /proc/mdstat` shows it; `echo 1000 > /sys/block/{array}/md/sync_speed_max` for ten \
-         seconds, then `echo system` into it: if the disks stay as slow, it was not the resync"
+         seconds, then `echo system` into it: if the disks stay as slow, the resync is not the \
+         cause"
     )
 }
 
-/// The array whose thread it is: a device that stands on the disk. Any program may have such a name.
+/// Returns the array that the thread belongs to, an upper device of the disk. Any program may have
+/// such a name.
 fn array_of<'a>(facts: &Facts<'a>, disk: &str, thread: &str) -> Option<&'a str> {
     let name = THREADS.iter().find_map(|end| thread.strip_suffix(end))?;
     let mut arrays = facts.summary().environment.devices.iter();
     let stands_on = |device: &Device| device.below.iter().any(|below| is_part_of(disk, below));
-    // The thread of an array that LVM made is called mdX, whatever the volume's name.
+    // The thread of an array created by LVM is called mdX, whatever the volume's name.
     let is_named =
         |device: &Device| device.name == name || name == OF_LVM && device.name.starts_with("dm-");
     arrays.find(|device| is_named(device) && stands_on(device)).map(|device| device.name.as_str())
@@ -109,8 +111,8 @@ fn resync(device: &DeviceSummary) -> Option<&Row<ProcessRow>> {
     })
 }
 
-/// Whether most of the time of a disk, or of another one of its array, goes into it: md holds a pace of its
-/// own then, as a limit would. What is read from one disk is written to the others by another thread.
+/// Whether a resync takes most of the time of a disk, or of another disk of its array: md then sets
+/// the pace, like a limit. What is read from one disk is written to the others by another thread.
 pub(super) fn sets_the_pace(facts: &Facts<'_>, disk: &DeviceSummary) -> bool {
     let arrays = facts.summary().environment.devices.iter();
     let below = |array: &Device, disk: &str| array.below.iter().any(|it| is_part_of(disk, it));
@@ -128,7 +130,7 @@ mod tests {
     use crate::model::environment::Device;
     use crate::script::Script;
 
-    /// The fix where a thread of that name reads sda, on which the device `array` stands.
+    /// The fix if a thread of that name reads sda, a lower device of `array`.
     fn fix(thread: &str, array: &str) -> Option<String> {
         let mut script = Script::new(10);
         let below = vec!["sda1".to_owned()];
@@ -145,7 +147,7 @@ mod tests {
         found.into_iter().find(|it| it.cause == "raid-resync").map(|it| it.fix)
     }
 
-    /// A process that waits for the array waits for its disks.
+    /// Processes that wait for the array wait for its disks.
     #[test]
     fn waits_for_the_array_are_the_resyncs() {
         let mut script = Script::new(10);

@@ -1,35 +1,34 @@
-//! Random reads of a mapped file drag whole read-ahead windows along.
+//! Random reads of a mapped file read whole readahead windows.
 
 use super::*;
 use crate::analysis::patterns::FilePattern;
 use crate::analysis::summary::DeviceSummary;
 use crate::model::{Origin, WaitClass};
 
-/// How many bytes must be read for each byte that a fault wants. With the default window of 128 KiB a
-/// random fault of one page reads 32 times that; a window of 16 KiB is harmless.
+/// The least bytes read per byte that a fault needs. With the default window of 128 KiB a random
+/// fault of one page reads 32 times as much; a window of 16 KiB is harmless.
 const OVERREAD: f64 = 8.0;
-/// Windows that go on where their file was last read: above it, the window is used. Chosen: a scan of
-/// a mapped file is far above, random faults far below.
+/// The share of windows that continue where their file was last read, above which the windows are
+/// used. Chosen: a scan of a mapped file is far above, random faults far below.
 const SEQUENTIAL: f64 = 0.4;
-/// The share of the pages read that had been read before, from which on useful ones were pushed out.
-/// Chosen: what fits in memory is read once.
+/// The least share of pages read again, for evicted useful pages. Chosen: what fits in memory is
+/// read once.
 const AGAIN: f64 = 0.1;
-/// Faults below which there is nothing to judge.
+/// The least number of faults to judge.
 const LEAST_FAULTS: u64 = 50;
 const PAGE: f64 = 4096.0;
 
 rule!(
     "readahead-waste",
-    "read-ahead that nobody uses",
-    "A program touches a mapped file here and there. For each page that is not in memory the \
-     kernel reads a whole window around it (read_ahead_kb), since it cannot know that the \
-     neighbours are not wanted. The disk reads many times what the program uses, the useless \
-     pages push useful ones out of memory, and those have to be read again. It also hits \
-     programs that only write: a page of a mapped file must be read before a part of it can be \
-     changed.",
-    "A sequential scan, where the window is used; or enough memory, so that each page is read \
-     once. How much is gained depends on the device: where it takes as long for a page as for a \
-     window, only the pages that the windows pushed out of memory.",
+    "wasted readahead on mapped files",
+    "A program accesses a mapped file at random. For each page that is not in memory the kernel \
+     reads a whole window around it (read_ahead_kb), since it cannot know that the neighbours are \
+     not needed. The disk reads many times what the program uses, the useless pages evict useful \
+     ones, and those are read again. This also affects programs that only write: a page of a \
+     mapped file must be read before a part of it is changed.",
+    "A sequential scan uses the windows; or memory is large enough to read each page once. The \
+     gain depends on the device: if a page takes as long as a window, it is only the pages that \
+     the windows evicted.",
     needs: [Waits],
     symptoms: [
         "page-cache-thrash", "serial-reads", "provider-cap", "bulk-scan", "cpu-starvation",
@@ -49,12 +48,12 @@ fn judge(facts: &Facts<'_>) -> Judged {
             [Origin::PageFault, Origin::Readahead].map(|origin| facts::origin_of(device, origin));
         (faults + ahead, fault_bytes + ahead_bytes)
     };
-    // A program that reads ahead in other files, on this device or another, wastes nothing of these.
+    // Readahead of other files, on this device or another, is not part of the waste.
     let of_files =
         |it: &DeviceSummary| facts.patterns(&it.device).map_or(0, |it| it.access.faulted_bytes);
     let knows_files = facts.devices().iter().any(|it| of_files(it) > 0);
     let bytes = |it: &DeviceSummary| if knows_files { of_files(it) } else { reads(it).1 };
-    // Of devices that stand on each other the upper one, which has more of the time, is what a window is of.
+    // Of stacked devices the upper one, with more of the time, is the one that windows apply to.
     let Some(device) = facts.devices().iter().rev().max_by_key(|it| bytes(it)) else {
         return Ok(Verdict::Clear);
     };
@@ -68,10 +67,10 @@ fn judge(facts: &Facts<'_>) -> Judged {
     Ok(finding(facts, device, &faulted, read, over).into())
 }
 
-/// The share of the windows that go on where the one before ended. A window that is larger than the
-/// largest request (max_sectors_kb) is read in pieces, of which only the first tells whether it does:
-/// requests beyond one for each fault are such pieces. Of very many files only those with the most requests
-/// are known; of the faults, and of the `reads` that they made, they have as large a part.
+/// Returns the share of windows that continue where the one before ended. A window larger than the
+/// largest request (max_sectors_kb) is read in pieces, and only the first shows whether it does:
+/// requests beyond one per fault are such pieces. Of very many files only those with the most
+/// requests are known; they are assumed to have the same share of the faults as of the `reads`.
 fn windows_in_order(files: &[&FilePattern], faults: u64, reads: u64) -> f64 {
     let sum = |of: fn(&FilePattern) -> u64| files.iter().map(|file| of(file)).sum::<u64>() as f64;
     let (requests, sequential) = (sum(|file| file.requests), sum(|file| file.sequential));
@@ -96,62 +95,62 @@ fn finding(
     let again = facts.pages_again(name);
     let is_again = again >= AGAIN;
     let only_written = files.iter().any(|file| file.written > 0);
-    let reads = if only_written { "writes to" } else { "reads here and there in" };
+    let reads = if only_written { "writes to" } else { "reads at random from" };
     let sentence = format!(
-        "{} {reads} mapped files{}: faults read {over:.0} pages for each that they wait for, {}",
+        "{} {reads} mapped files{}: faults read {over:.0} pages per page needed, {}",
         words::who(&subject),
         pattern.map(|file| format!(" ({file})")).unwrap_or_default(),
         match is_again {
-            true => format!("and {} of these had been read before", words::percent(again)),
+            true => format!("and {} of these are read again", words::percent(again)),
             false if only_written =>
                 "since a page is read before a part of it is written".to_owned(),
-            false => "none of them again: it may be a cache that warms up".to_owned(),
+            false => "none of them again: the cache may be warming up".to_owned(),
         },
     );
     let window = facts.setting(device, "queue/read_ahead_kb").unwrap_or("?");
-    // A read of the wanted page alone takes its share of the bytes at least.
+    // A read of the needed page alone takes at least its share of the bytes.
     let run_queue_ns: u64 = waited.groups.iter().map(|group| group.run_queue_ns).sum();
     let reading_ns = waited.time_ns.saturating_sub(run_queue_ns);
     let wasted_ns = (reading_ns as f64 * (1.0 - 1.0 / over.max(1.0))) as u64;
     Finding::of_blocked(facts, wasted_ns, sentence)
         .about(subject)
         .upper_bound()
-        // What is read for the first time may be a cache that warms up, and used a moment later.
+        // First reads may warm up a cache, and be used a moment later.
         .sure(if is_again || only_written { Confidence::Certain } else { Confidence::Possible })
         .at_most(if is_again || only_written { Severity::Critical } else { Severity::Warning })
-        .shown("read for each byte of a touched page", over, "bytes", format!("iowhy files{flags}"))
         .shown(
-            "read from the device",
+            "bytes read per byte of a faulted page",
+            over,
+            "bytes",
+            format!("iowhy files{flags}"),
+        )
+        .shown(
+            "read throughput of the device",
             read as f64 / facts.seconds(),
             "bytes/s",
             format!("iowhy stat -d {name}"),
         )
-        .shown(
-            "waits for touched pages",
-            waited.waits as f64 / facts.seconds(),
-            "1/s",
-            "iowhy waits",
-        )
-        .shown("pages read that had been read before", again * 100.0, "%", "iowhy cache")
+        .shown("page fault waits", waited.waits as f64 / facts.seconds(), "1/s", "iowhy waits")
+        .shown("share of pages read again", again * 100.0, "%", "iowhy cache")
         .fix(fix(name, window, is_again || only_written))
         .check(
-            "`grep workingset_refault_file /proc/vmstat` twice: where it does not change, the \
-             windows warm the cache: leave them. With a window of 16 KiB the bytes read fall and \
-             the rate of faults rises; if not, the window is used",
+            "`grep workingset_refault_file /proc/vmstat` twice: if it does not grow, the windows \
+             warm up the cache: keep them. With a window of 16 KiB the bytes read fall and the \
+             fault rate rises; if not, the window is used",
         )
 }
 
 fn fix(name: &str, window: &str, is_wasted: bool) -> String {
     if !is_wasted {
         return "if the program keeps faulting after its start: madvise(MADV_RANDOM) on the \
-                mapping; while it starts, the windows help it: leave them as they are"
+                mapping; while it starts, the windows help: keep them"
             .to_owned();
     }
     format!(
-        "madvise(MADV_RANDOM) on the mapping; where the program cannot be changed, a smaller \
+        "madvise(MADV_RANDOM) on the mapping; if the program cannot be changed, set a smaller \
          window: `echo 16 > /sys/block/{name}/queue/read_ahead_kb` (now {window}; btrfs: \
-         /sys/class/bdi/btrfs-*/read_ahead_kb), and restart the program, since open files keep \
-         the old one; it slows down who reads in order, and starts of programs"
+         /sys/class/bdi/btrfs-*/read_ahead_kb), and restart the program, since open files keep the \
+         old one; this slows down sequential readers and program starts"
     )
 }
 
@@ -163,8 +162,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Faults of a program at random places, of so many different windows; and a backup that reads
-    /// ahead in another file, on that device.
+    /// Random faults of a program in this many different windows, and a backup that reads ahead in
+    /// another file, on that device.
     fn found(windows: u64, backup: Option<&str>) -> Option<Finding> {
         let mut script = Script::new(10);
         for index in 0..400_u64 {
@@ -190,7 +189,7 @@ mod tests {
             again.confidence == Confidence::Certain && again.fix.contains("echo 16"),
             "{again:?}"
         );
-        assert!(again.sentence.contains("faults read 32 pages for each"), "{again:?}");
+        assert!(again.sentence.contains("faults read 32 pages per page"), "{again:?}");
         let once = found(400, None).unwrap();
         assert!(once.confidence == Confidence::Possible && once.severity == Severity::Warning);
         assert!(!once.fix.contains("echo"), "{once:?}");
@@ -212,7 +211,7 @@ mod tests {
             FilePattern { requests: 10, sequential: 8, faults: 10, ..FilePattern::default() };
         let known = vec![&file; 20];
         assert!(windows_in_order(&known, 200, 1000) < 0.01);
-        // All of one file that is read in order.
+        // One file, read sequentially.
         let scan =
             FilePattern { requests: 100, sequential: 99, faults: 100, ..FilePattern::default() };
         assert!(windows_in_order(&[&scan], 100, 100) > 0.9);

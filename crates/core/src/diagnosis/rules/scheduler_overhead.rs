@@ -1,4 +1,4 @@
-//! The I/O scheduler holds requests longer than the device needs.
+//! The I/O scheduler holds requests longer than the device takes.
 
 use super::*;
 use crate::analysis::Interval;
@@ -6,29 +6,29 @@ use crate::analysis::summary::DeviceSummary;
 use crate::model::WaitClass;
 use crate::model::environment::chosen;
 
-/// The scheduler's share of the requests' time. Chosen.
+/// The least share of the request time in the scheduler. Chosen.
 const SHARE: f64 = 0.3;
-/// And this multiple of the device's time: where both are alike, the device is what is full. Chosen.
+/// And at least this multiple of the device's time: if both are alike, the device is full. Chosen.
 const TIMES_DEVICE: f64 = 1.5;
-/// From when on a request is starved: for so long mq-deadline, which sorts too, lets a read wait at most
-/// (read_expire).
+/// The least time of a starved request: mq-deadline, which sorts too, delays a read at most this
+/// long (read_expire).
 const STARVED_NS: u64 = 500_000_000;
-/// The share of the requests that a device takes at once from which on it is full. Chosen.
+/// The least share of a full device's queue depth. Chosen.
 const FULL: f64 = 0.8;
-/// And this multiple of the longest that any took at the device: what makes all wait is in both. Chosen.
+/// And at least this multiple of the longest time at the device: what delays all requests is in
+/// both. Chosen.
 const TIMES_LONGEST: u64 = 10;
 
 rule!(
     "scheduler-overhead",
-    "the I/O scheduler",
-    "A scheduler sorts requests and spreads the device over processes. On a device that can work \
-     on many at once it has nothing to gain: bfq hands out few requests at a time and waits for \
-     a process to send its next, and what stands in its queue could have been done. That time is \
-     I2D. It may also favour some processes for seconds, whose requests pass at once, while \
-     those of others stall: few requests, which wait very long, and those that stand there \
-     yet have no I2D at all.",
-    "A device that is given as many requests as it can take while the others stand in the \
-     scheduler: then it is full, and any queue would hold them.",
+    "I/O scheduler overhead",
+    "A scheduler sorts requests and shares the device among processes. On a device that serves \
+     many requests in parallel it gains nothing: bfq dispatches few requests at a time and idles \
+     for a process's next one, while queued requests could have been served. That time is I2D. It \
+     may also favour some processes for seconds and starve others: few requests, which wait very \
+     long, and those still queued have no I2D at all.",
+    "The device has as many requests as it can take while the others wait in the scheduler: then \
+     it is full, and any queue would hold them.",
     needs: [Queueing],
     symptoms: ["tag-starvation", "serial-reads"],
 );
@@ -36,7 +36,7 @@ rule!(
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_queueing()?;
     let device = facts.busiest(|device| {
-        // What its driver gave back is inserted anew, also where there is no scheduler.
+        // Requeued requests are inserted again, even without a scheduler.
         if scheduler_of(facts, device) == Some("none") {
             return false;
         }
@@ -61,58 +61,63 @@ fn finding(facts: &Facts<'_>, device: &DeviceSummary) -> Finding {
     let up_to = sums.starved_ns.map(|it| format!(", some for {}", words::time(it as f64)));
     let up_to = up_to.unwrap_or_default();
     let sentence = format!(
-        "{scheduler} holds requests of {name} back{up_to}: {} of their time in its queue, {} at \
-         the device",
+        "{scheduler} delays requests of {name}{up_to}: {} of their time in its queue, {} at the \
+         device",
         words::percent(held),
         words::percent(at_device),
     );
     let top = facts.top_process(device, |_| true);
     Finding::of_device(facts, sums.held_ns, sums.whole_ns, sentence)
         .about(facts::subject_of(name, top))
-        // A device that has more to do at once may take longer for each.
+        // A device with a greater depth may take longer for each.
         .upper_bound()
-        .shown("time in the scheduler (I2D)", held * 100.0, "%", format!("iowhy stages -d {name}"))
         .shown(
-            "time at the device (D2C)",
+            "share of the time in the scheduler (I2D)",
+            held * 100.0,
+            "%",
+            format!("iowhy stages -d {name}"),
+        )
+        .shown(
+            "share of the time at the device (D2C)",
             at_device * 100.0,
             "%",
             format!("iowhy stages -d {name}"),
         )
         .shown(
-            "longest in the scheduler",
+            "longest time in the scheduler",
             longest_ns as f64,
             "ns",
             format!("iowhy stages -d {name}"),
         )
         .shown(
-            "standing there at the end",
+            "requests in the scheduler at the end",
             device.in_scheduler.requests as f64,
             "requests",
             format!("iowhy -d {name}"),
         )
         .shown(
-            "requests at the device on average",
+            "mean requests at the device",
             sums.at_device_ns as f64 / facts.duration_ns().max(1) as f64,
             "requests",
             format!("iowhy -d {name}"),
         )
         .fix(fix(facts, device))
         .check(
-            "with another scheduler the time in it (I2D) is gone; if that at the device (D2C) rises by as \
-             much, the device was full and the scheduler only showed it",
+            "with another scheduler the time in it (I2D) is gone; if the time at the device (D2C) \
+             rises by as much, the device is full and the scheduler only showed it",
         )
 }
 
-/// Whether the device has about as many requests in flight as it takes: then any queue above it holds
-/// the others. SATA drives take 32, however long the queue of their adapter is.
+/// Whether the device has about as many requests in flight as it takes: then any queue above it
+/// holds the others. SATA drives take 32, whatever the queue depth of their adapter.
 fn is_full(facts: &Facts<'_>, device: &DeviceSummary) -> bool {
     let at_device = facts::stage_sum(device, Interval::D2c) as f64;
     let busy_ns = device.util_share.unwrap_or(1.0) * facts.duration_ns() as f64;
     takes(facts, device).is_some_and(|takes| at_device / busy_ns.max(1.0) >= FULL * takes)
 }
 
-/// How many requests a device takes at once: what SCSI says of it, else half of the scheduler's queue,
-/// which the kernel makes twice as long as the device's (blk_mq_init_sched).
+/// Returns how many requests a device takes at once: its SCSI queue depth, else half of the
+/// scheduler's queue, which the kernel makes twice as long as the device's (blk_mq_init_sched).
 fn takes(facts: &Facts<'_>, device: &DeviceSummary) -> Option<f64> {
     let of_queue = || Some(facts.latest_number(device, "queue/nr_requests")? / 2.0);
     let takes = facts.number(device, "device/queue_depth").or_else(of_queue)?;
@@ -124,32 +129,32 @@ fn fix(facts: &Facts<'_>, device: &DeviceSummary) -> String {
     let path = format!("/sys/block/{name}/queue/scheduler");
     match facts.setting(device, "queue/rotational") {
         Some("0") => format!(
-            "`echo none > {path}` (a udev rule keeps it), or mq-deadline; ionice and the weights \
-             of bfq then do nothing"
+            "`echo none > {path}` (a udev rule makes it persistent), or mq-deadline; ionice and \
+             bfq weights then have no effect"
         ),
         Some("1") => format!(
-            "it rotates: `echo mq-deadline > {path}`, which sorts and starves nobody for long; \
+            "it rotates: `echo mq-deadline > {path}`, which sorts and starves no request for long; \
              none would make it slower"
         ),
         _ => format!(
-            "`cat /sys/block/{name}/queue/rotational`: where it is 0, `echo none > {path}`; \
-             where it is 1, `echo mq-deadline > {path}`"
+            "`cat /sys/block/{name}/queue/rotational`: if it is 0, `echo none > {path}`; if it is \
+             1, `echo mq-deadline > {path}`"
         ),
     }
 }
 
-/// The device's scheduler, where it is known.
+/// Returns the device's scheduler, if known.
 fn scheduler_of<'a>(facts: &Facts<'a>, device: &DeviceSummary) -> Option<&'a str> {
     facts.setting(device, "queue/scheduler").map(chosen)
 }
 
-/// Where a device's requests spend their time. Those that stand in the scheduler still count for as long
-/// as they do.
+/// Where a device's requests spend their time, nanoseconds. Requests still in the scheduler count
+/// with their time so far.
 struct Sums {
     held_ns: u64,
     at_device_ns: u64,
     whole_ns: u64,
-    /// For how long a request stood in the scheduler at most, where some are starved.
+    /// The longest time in the scheduler, if some requests are starved.
     starved_ns: Option<u64>,
 }
 
@@ -161,7 +166,7 @@ impl Sums {
         let longest_ns = longest_of(device, Interval::I2d).max(device.in_scheduler.longest_ns);
         let longest_ns = longest_ns.max(longest_wait_ns);
         let starved_ns = is_starving(device, longest_ns).then_some(longest_ns);
-        // What was queued when others were, and not seen to end, only the waits of its threads tell.
+        // Requests whose end was not recorded show only in the waits of their threads.
         let held_ns = if starved_ns.is_some() { scheduled_ns.max(queued_ns) } else { scheduled_ns };
         let beyond_ns = held_ns.saturating_sub(sum(Interval::I2d));
         Sums {
@@ -173,8 +178,8 @@ impl Sums {
     }
 }
 
-/// How long threads waited for requests that stood in the device's scheduler, and the longest; nothing
-/// where requests stand before it as long.
+/// Returns how long threads waited for requests in the device's scheduler, and the longest such
+/// wait, nanoseconds; zero if requests wait as long before it.
 fn queued(facts: &Facts<'_>, device: &DeviceSummary) -> (u64, u64) {
     let before = facts::stage_sum(device, Interval::Q2g) + facts::stage_sum(device, Interval::G2i);
     if before >= facts::scheduled_ns(device) {
@@ -187,8 +192,8 @@ fn queued(facts: &Facts<'_>, device: &DeviceSummary) -> (u64, u64) {
     (waited.groups.iter().map(|group| group.queue_ns).sum(), longest.unwrap_or(0))
 }
 
-/// Whether some requests, the longest for `longest_ns`, stand in the scheduler for very long while the
-/// device is quick and most others pass: a device that is full makes all of them wait, one that pauses
+/// Whether some requests, the longest for `longest_ns`, stay in the scheduler very long while the
+/// device is fast and most others pass: a full device delays all of them, and a stalling device
 /// holds some as long itself.
 fn is_starving(device: &DeviceSummary, longest_ns: u64) -> bool {
     let stages = |at| device.directions.0.iter().map(move |it| it.intervals[at]);
@@ -201,7 +206,7 @@ fn is_starving(device: &DeviceSummary, longest_ns: u64) -> bool {
     most_pass && longest_ns >= STARVED_NS && longest_ns >= TIMES_LONGEST * at_device
 }
 
-/// The longest of a stage in any direction, nanoseconds.
+/// Returns the longest time of a stage in any direction, nanoseconds.
 fn longest_of(device: &DeviceSummary, at: Interval) -> u64 {
     let stages = device.directions.0.iter().filter_map(|it| it.intervals[at]);
     stages.map(|stage| stage.max_ns).max().unwrap_or(0)
@@ -230,7 +235,8 @@ mod tests {
         diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "scheduler-overhead")
     }
 
-    /// Two readers that are served all the time, each request in `d2c`, after `i2d` in the scheduler.
+    /// Two readers that are served all the time, each request in `d2c`, after `i2d` in the
+    /// scheduler.
     fn served(i2d: u64, d2c: u64) -> Script {
         served_by("none [bfq]", i2d, d2c)
     }
@@ -246,7 +252,7 @@ mod tests {
         script
     }
 
-    /// Adds readers whose request stands in the scheduler since `at`.
+    /// Adds readers whose request is in the scheduler since `at`.
     fn starved(script: &mut Script, readers: u32, at: u64) {
         for reader in 0..readers {
             let mut read = script.read("sda", 4096).by(70 + reader, "slow").at(at as i64);
@@ -267,7 +273,7 @@ mod tests {
             "{found:?}"
         );
         assert!(
-            found.sentence.starts_with("bfq holds requests of sda back, some for 6.00 s: "),
+            found.sentence.starts_with("bfq delays requests of sda, some for 6.00 s: "),
             "{found:?}"
         );
     }
@@ -289,7 +295,7 @@ mod tests {
     fn the_waits_of_threads_tell_of_requests_that_were_overtaken() {
         let mut script = served(5000, MS);
         starved(&mut script, 2, 4000 * MS);
-        // One that others overtook may be one whose end was lost.
+        // The end of an overtaken request may be lost.
         script.environment.losses.add("ring", 1, "requests that have no record", true);
         assert_eq!(found(&script), None);
         let last = script.batch.requests.len() as u64;
@@ -311,8 +317,8 @@ mod tests {
         assert_eq!(found(&script), None);
     }
 
-    /// A SATA disk behind a SAS adapter in writeback: 256 requests in the scheduler, of which the drive
-    /// has 32 (nr_requests is twice the adapter's queue, at most 256).
+    /// A SATA disk behind a SAS adapter in writeback: 256 requests, 32 of which are at the drive
+    /// (nr_requests is twice the adapter's queue, at most 256).
     #[test]
     fn a_sata_disk_behind_an_adapter_is_full() {
         let full = |settings: &[(&str, &str)]| {
@@ -330,7 +336,7 @@ mod tests {
         assert_eq!(full(&[("device/queue_depth", "32"), ("queue/nr_requests", "256")]), None);
         // A drive that takes more than it is given.
         assert!(full(&[("device/queue_depth", "254"), ("queue/nr_requests", "256")]).is_some());
-        // Where the depth is not known, the length of the queue tells.
+        // If the depth is unknown, the queue length decides.
         assert_eq!(full(&[("queue/nr_requests", "64")]), None);
         assert!(full(&[("queue/nr_requests", "256")]).is_some());
     }
@@ -349,18 +355,18 @@ mod tests {
 
     #[test]
     fn without_a_scheduler_nothing_stands_in_one() {
-        // Such as requests that a driver gave back until it has a path again.
+        // Such as requests that a driver requeues until it has a path again.
         assert!(found(&served_by("none [bfq]", 9 * MS, MS)).is_some());
         assert_eq!(found(&served_by("[none] bfq", 9 * MS, MS)), None);
     }
 
     #[test]
     fn a_full_device_starves_nobody() {
-        // All stand in the scheduler for about as long as the device takes.
+        // All spend about as long in the scheduler as at the device.
         let mut script = served(9 * MS, 10 * MS);
         starved(&mut script, 2, 9_985 * MS);
         assert_eq!(found(&script), None);
-        // A request that is older than the others is one in thousands.
+        // One in thousands is older than the others.
         let mut script = served(5000, MS);
         starved(&mut script, 1, 8000 * MS);
         assert_eq!(found(&script), None);

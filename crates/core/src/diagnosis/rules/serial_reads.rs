@@ -1,30 +1,30 @@
-//! One thread reads one request at a time from a device that could do many.
+//! One thread reads one block at a time from a device that could serve many.
 
 use super::*;
 use crate::analysis::summary::DeviceSummary;
 use crate::analysis::{Direction, Interval};
 use crate::model::WaitClass;
 
-/// The share of the watch that the thread must have waited for its reads. Chosen: next to nothing
-/// else matters to it.
+/// The least share of the interval that the thread waits for its reads. Chosen: it hardly does
+/// anything else.
 const WAITING: f64 = 0.7;
-/// The share of a pool's waits that one thread must have, to be the one that reads. Chosen.
+/// The least share of a pool's waits for one thread to be the reader. Chosen.
 const FOREMOST: f64 = 0.8;
-/// The share of the read bytes that go on where an earlier read ended, from which on it is a copy, which
-/// the kernel reads ahead for. Chosen, as for bulk-scan.
+/// The least share of sequential bytes of a copy, for which the kernel reads ahead. Chosen, as for
+/// bulk-scan.
 const SEQUENTIAL: f64 = 0.5;
-/// Requests at once, on average while there was one: below it they come one by one.
+/// The mean depth while busy, below which requests come one at a time.
 const DEPTH: f64 = 1.5;
-/// A read below this is fast: more of them at once would help, but nobody calls it slow. Chosen.
+/// A shorter read is fast: more concurrency would help, but it is not slow. Chosen.
 const SLOW_NS: f64 = 500_000.0;
 
 rule!(
     "serial-reads",
-    "reads one after another",
-    "The program asks for one block, waits, and asks for the next. Nothing is queued, so the device \
-     shows its full latency for each and most of what it could do is not used: at 1 ms for a read, \
-     1,000 reads a second are the most, on any device.",
-    "More requests at once that do not give more reads a second: then the device itself is the limit.",
+    "serial reads",
+    "The program reads one block, waits, and reads the next. Nothing is queued, so each read takes \
+     the device's full latency and most of its capacity is unused: at 1 ms per read, any device \
+     does at most 1,000 reads per second.",
+    "A greater depth does not give more reads per second: then the device itself is the limit.",
     needs: [Waits],
 );
 
@@ -62,7 +62,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let sequential = facts::of(device, Direction::Read).sequential_share.unwrap_or(0.0);
     let is_copy = sequential >= SEQUENTIAL;
     let sentence = format!(
-        "{} reads one block after another from {name}: each takes {}, so {} a second is the most",
+        "{} reads one block at a time from {name}: each takes {}, so {} per second is the maximum",
         words::who(&subject),
         words::time(mean_ns),
         words::number(1e9 / mean_ns),
@@ -70,20 +70,20 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let flags = words::flags(&subject);
     Ok(Finding::of_blocked(facts, (longest.time_ns as f64 * usual) as u64, sentence)
         .about(subject)
-        // How many at once the device can do has not been tried.
+        // The depth that the device can serve has not been measured.
         .upper_bound()
-        // A copy from beginning to end is slow for no reason but its size.
+        // A sequential copy takes long only because of its size.
         .at_most(if is_copy { Severity::Info } else { Severity::Critical })
-        .shown("requests at once, while there was one", device.in_flight_mean / device.util_share.unwrap_or(1.0).max(1e-6), "requests", format!("iowhy -d {name}"))
-        .shown("mean read at the device, outliers left out", mean_ns, "ns", format!("iowhy stages -d {name}"))
-        .shown("of the watch its thread waited", longest.time_ns as f64 / facts.duration_ns().max(1) as f64 * 100.0, "%", format!("iowhy waits{flags}"))
-        .fix("more requests at once: threads, io_uring or libaio, posix_fadvise(POSIX_FADV_WILLNEED) for what comes next; for sequential reads a larger queue/read_ahead_kb, and open the file again")
-        .check(format!("`iowhy probe {name}` reads for some seconds, 1 and 32 at a time: if 32 give no more a second, the device has no room"))
+        .shown("mean requests in flight while busy", device.in_flight_mean / device.util_share.unwrap_or(1.0).max(1e-6), "requests", format!("iowhy -d {name}"))
+        .shown("mean read latency (D2C) without outliers", mean_ns, "ns", format!("iowhy stages -d {name}"))
+        .shown("share of the interval its thread waited", longest.time_ns as f64 / facts.duration_ns().max(1) as f64 * 100.0, "%", format!("iowhy waits{flags}"))
+        .fix("submit more requests at once: threads, io_uring or libaio, posix_fadvise(POSIX_FADV_WILLNEED) for the next blocks; for sequential reads raise queue/read_ahead_kb and reopen the file")
+        .check(format!("`iowhy probe {name}` reads for some seconds, 1 and 32 at a time: if 32 give no higher rate, the device has no spare capacity"))
         .into())
 }
 
-/// The mean read of a device without its outliers, nanoseconds, and the share of its reads' time that is
-/// not theirs: a few reads of a second say nothing of reading one by one.
+/// Returns the mean read latency of a device without outliers, nanoseconds, and the share of the
+/// read time without them: a few reads of a second say nothing about serial reads.
 fn without_tail(device: &DeviceSummary) -> (f64, f64) {
     let Some(stage) = facts::stage(device, Direction::Read, Interval::D2c) else {
         return (0.0, 0.0);
@@ -109,7 +109,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// One thread of a pool reads a page after the other, `apart` sectors apart; another waits `other_ms`.
+    /// One thread of a pool reads one page at a time, `apart` sectors apart; another waits
+    /// `other_ms`.
     fn severity(apart: u64, other_ms: u64) -> Option<Severity> {
         let mut script = Script::new(10);
         for index in 0..900_u64 {
@@ -153,7 +154,7 @@ mod tests {
             script.batch.waits.last_mut().unwrap().device = Some(sda);
             diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == "serial-reads")
         };
-        assert!(found(1000).is_none(), "6 s of 10 are its reads one by one");
+        assert!(found(1000).is_none(), "6 s of 10 are its serial reads");
         assert!(found(10).is_none());
     }
 

@@ -1,32 +1,34 @@
-//! A stream of writes that reaches the device in small pieces.
+//! Sequential writes that reach the device in small requests.
 
 use super::*;
 use crate::analysis::Direction;
 use crate::analysis::summary::DeviceSummary;
 
-/// Up to this size the cost of a request outweighs its data on any device.
+/// The largest size at which the cost per request outweighs its data on any device.
 const SMALL: f64 = 8192.0;
-/// The share of the bytes that go on where an earlier write ended, so that they could have been one.
+/// The least share of bytes that continue where an earlier write ended, so that they could have
+/// been merged.
 const SEQUENTIAL: f64 = 0.5;
-/// Merged bios for each request below which nothing is put together. Chosen.
+/// Merged bios per request, below which nothing is merged. Chosen.
 const MERGED: f64 = 0.1;
-/// Writes a second from which on it matters.
+/// The least writes per second that matter.
 const WRITES_PER_S: f64 = 100.0;
 
 rule!(
     "small-writes",
-    "small writes that could be large ones",
-    "Writes that follow each other on the device arrive one by one, a few kilobytes each. Every request \
-     has a cost of its own: in the program, the kernel, the controller, and on shared storage in the \
-     number that is paid for. The block layer puts neighbours together where it may (queue/nomerges) \
-     and where they are queued at the same time.",
-    "Writes to random places, which cannot be put together. How much is gained depends on the device: \
-     where bytes cost more than requests, next to nothing.",
+    "small sequential writes with merging off",
+    "Writes that are contiguous on the device arrive one by one, a few kilobytes each. Every \
+     request has a cost of its own: in the program, the kernel, the controller, and on cloud \
+     storage in the billed count. The block layer merges neighbours if it may (queue/nomerges) and \
+     if they are queued at the same time.",
+    "The writes are random, and cannot be merged. The gain depends on the device: if bytes cost \
+     more than requests, it is next to nothing.",
     needs: [Settings],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {
-    let merging_off = |device: &DeviceSummary| facts.number(device, "queue/nomerges").is_some_and(|it| it > 0.0);
+    let merging_off =
+        |device: &DeviceSummary| facts.number(device, "queue/nomerges").is_some_and(|it| it > 0.0);
     let small = |device: &DeviceSummary| {
         let writes = facts::of(device, Direction::Write);
         let merges = writes.merges_per_s / writes.requests_per_s.max(1e-9);
@@ -42,7 +44,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let top = facts.top_process(device, |row| row.usage.directions[Direction::Write].requests > 0);
     let subject = facts::subject_of(name, top);
     let sentence = format!(
-        "{} writes to {name} in pieces of {} that follow each other, and the kernel is told not to put them together (nomerges)",
+        "{} writes to {name} in contiguous pieces of {}, and the kernel is set not to merge them (nomerges)",
         words::who(&subject),
         words::bytes(writes.average_bytes.unwrap_or(0.0)),
     );
@@ -50,7 +52,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         device.origins.iter().map(|row| row.usage.directions[direction].time_ns).sum()
     };
     let whole = facts::device_time_ns(device);
-    // Of as many as are there at once, one request is left.
+    // Merging leaves one request of those queued at the same time.
     let at_once = device.in_flight_mean / device.util_share.unwrap_or(1.0).max(1e-6);
     let spared = writes.sequential_share.unwrap_or(0.0) * (1.0 - 1.0 / at_once.max(1.0));
     let time = (row(Direction::Write) as f64 * spared) as u64;
@@ -58,10 +60,11 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .about(subject)
         .upper_bound()
         .shown("writes", writes.requests_per_s, "1/s", format!("iowhy stat -d {name}"))
-        .shown("average size", writes.average_bytes.unwrap_or(0.0), "bytes", format!("iowhy stat -d {name}"))
-        .shown("requests at once, while there was one", at_once, "requests", format!("iowhy -d {name}"))
-        .shown("go on where the one before ended", writes.sequential_share.unwrap_or(0.0) * 100.0, "%", format!("iowhy stat -d {name}"))
-        .fix(format!("`echo 0 > /sys/block/{name}/queue/nomerges`; larger writes in the program"))
-        .check("with merging on, wareq-sz of `iowhy stat --wide` rises and writes a second fall; if not, they are queued too far apart")
+        .shown("mean write size", writes.average_bytes.unwrap_or(0.0), "bytes", format!("iowhy stat -d {name}"))
+        .shown("mean requests in flight while busy", at_once, "requests", format!("iowhy -d {name}"))
+        .shown("sequential share of writes", writes.sequential_share.unwrap_or(0.0) * 100.0, "%", format!("iowhy stat -d {name}"))
+        .fix(format!("`echo 0 > /sys/block/{name}/queue/nomerges`; issue larger writes in the \
+                      program"))
+        .check("with merging on, wareq-sz of `iowhy stat --wide` rises and writes per second fall; if not, they are queued too far apart")
         .into())
 }

@@ -1,17 +1,17 @@
-//! A file system that is nearly full makes everybody wait until some space is found.
+//! On a nearly full file system writers wait until it finds free space.
 
 use super::*;
 use crate::model::environment::Mount;
 
-/// Waits until space has been freed or found.
+/// Functions that wait until space is freed or found.
 const TICKETS: &[&str] = &[
     "handle_reserve_ticket",
     "wait_reserve_ticket",
     "btrfs_reserve_metadata_bytes",
     "__reserve_bytes",
 ];
-/// What ext4 and XFS do when a write finds no space at first. `ext4_nonda_switch` writes everything back
-/// when less is free than twice what is dirty.
+/// Functions of ext4 and XFS for a write that finds no space at first. `ext4_nonda_switch` writes
+/// everything back if free space is less than twice the dirty data.
 const RETRIES: &[&str] = &[
     "ext4_nonda_switch",
     "ext4_should_retry_alloc",
@@ -20,19 +20,18 @@ const RETRIES: &[&str] = &[
     "xfs_blockgc_flush_*",
     "xfs_flush_inodes",
 ];
-/// The free share from which on a file system counts as nearly full: ext4 reserves 5 % and btrfs's
-/// manual advises balance below 10 %.
+/// The largest free share of a nearly full file system: ext4 reserves 5 % and btrfs's manual
+/// advises balance below 10 %.
 const FREE: f64 = 0.10;
 
 rule!(
     "space-nearly-full",
-    "a file system that is nearly full",
-    "A file system that has no free space at hand searches for some before each write: btrfs makes \
-     writers wait for a ticket while it flushes and commits to get room for metadata, ext4 gives \
-     back what it had set aside and commits the journal, XFS writes everything back and trims what \
-     it preallocated. Writes then take hundreds of milliseconds, long before one fails with \
-     ENOSPC.",
-    "The same waits with much space free.",
+    "nearly full file system",
+    "A file system without free space at hand has to find some before each write: btrfs makes \
+     writers wait for a ticket while it flushes and commits to make space for metadata, ext4 \
+     discards its preallocations and commits the journal, XFS writes everything back and trims its \
+     preallocations. Writes then take hundreds of milliseconds, long before one fails with ENOSPC.",
+    "The same waits occur with much free space.",
     needs: [Waits],
     symptoms: ["journal-commit", "inode-lock", "dirty-throttle", "journal-full", "temp-file-churn", "sync-storm"],
 );
@@ -49,7 +48,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let mount = subject.device.as_deref().and_then(|name| fullest(facts, name));
     let free = mount.and_then(free_share);
     let is_btrfs = stacked.time_in(TICKETS) > 0;
-    // btrfs may have space for data and none for metadata, which statfs does not tell.
+    // btrfs may have space for data and none for metadata, which statfs does not show.
     if free.is_some_and(|free| free > FREE) && !is_btrfs {
         return Ok(Verdict::Clear);
     }
@@ -57,20 +56,20 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let left =
         free.map_or_else(String::new, |free| format!(", with {} free", words::percent(free)));
     let sentence =
-        format!("{} waits until {place} has found space to write{left}", words::who(&subject));
+        format!("{} waits until {place} finds space to write{left}", words::who(&subject));
     let is_full = free.is_some_and(|free| free <= FREE);
     let mut finding = Finding::of_blocked(facts, stacked.time_ns, sentence)
         .about(subject)
         .sure(if is_full { Confidence::Certain } else { Confidence::Likely })
-        .shown("waits for space", stacked.time_ns as f64, "ns", "iowhy waits --by stack")
-        .shown("longest", stacked.longest_ns as f64, "ns", "iowhy waits");
+        .shown("blocked time for space", stacked.time_ns as f64, "ns", "iowhy waits --by stack")
+        .shown("longest wait", stacked.longest_ns as f64, "ns", "iowhy waits");
     if let Some(free) = free {
-        finding = finding.shown("free", free * 100.0, "%", format!("df {place}"));
+        finding = finding.shown("free space", free * 100.0, "%", format!("df {place}"));
     }
     let fix = if is_btrfs {
-        "`btrfs filesystem usage MOUNTPOINT`: where the device is all allocated, compact data that \
-         is nearly empty (`btrfs balance start -dusage=10 MOUNTPOINT`), delete snapshots and large \
-         files; keep some gigabytes unallocated"
+        "`btrfs filesystem usage MOUNTPOINT`: if the device is fully allocated, compact nearly \
+         empty block groups (`btrfs balance start -dusage=10 MOUNTPOINT`), delete snapshots and \
+         large files; keep some gigabytes unallocated"
     } else {
         "free or add space (`df`, `du -x -d1`); keep a tenth free"
     };
@@ -83,7 +82,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .into())
 }
 
-/// The mounted file system of the device with the smallest free share.
+/// Returns the mounted file system of the device with the smallest free share.
 fn fullest<'a>(facts: &Facts<'a>, device: &str) -> Option<&'a Mount> {
     let device = facts.devices().iter().find(|it| it.device == device)?;
     let share = |it: &&Mount| free_share(it).unwrap_or(1.0);

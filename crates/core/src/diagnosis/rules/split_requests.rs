@@ -1,32 +1,33 @@
-//! Large requests are cut into small ones.
+//! Large requests are split into small ones.
 
 use super::*;
 use crate::analysis::summary::DeviceSummary;
 
-/// Up to this limit cutting costs more than it protects: the kernel's own default is 1280 KiB and more.
+/// The largest limit at which splitting costs more than it protects: the kernel's own default is
+/// 1280 KiB and more.
 const SMALL_KB: f64 = 128.0;
-/// The share of the requests that are the next piece of the one before. Chosen.
+/// The least share of requests that continue a split one. Chosen.
 const PIECES: f64 = 0.4;
-/// The share of the requests that have exactly the size of the limit.
+/// The least share of requests of exactly the limit's size.
 const FULL: f64 = 0.4;
-/// What no request may cross, in sectors.
+/// The boundary that no request may cross, in sectors.
 const CHUNK: &str = "queue/chunk_sectors";
 
 rule!(
     "split-requests",
-    "requests cut into pieces",
-    "A request may not be larger than queue/max_sectors_kb, and may not cross a stripe or chunk. What \
-     is larger is cut, and each piece is a request of its own that has to come back before the whole is \
-     done: more work for the kernel and the device, and the slowest piece decides.",
-    "Pieces because of the hardware's own limit (max_hw_sectors_kb). How much is gained depends on the \
-     device: where each request costs the same, nearly all of the time after the first piece; where it \
-     works on all pieces at once, or only bytes count, next to nothing.",
+    "split requests",
+    "A request may not be larger than queue/max_sectors_kb, and may not cross a stripe or chunk. \
+     Larger I/O is split, and each piece is a request of its own that must complete before the I/O \
+     does: more work for the kernel and the device, and the slowest piece decides.",
+    "The hardware's own limit (max_hw_sectors_kb) causes the split. The gain depends on the \
+     device: if each request costs the same, nearly all of the time after the first piece; if it \
+     serves all pieces in parallel, or only bytes count, next to nothing.",
     needs: [Settings],
     symptoms: ["small-writes", "serial-reads"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {
-    // KiB, and the setting that it stands in.
+    // KiB, and the setting that holds it.
     let limit = |device: &DeviceSummary| {
         let of = |setting: &'static str, by: f64| {
             let set = facts.number(device, setting).filter(|it| *it > 0.0);
@@ -39,11 +40,12 @@ fn judge(facts: &Facts<'_>) -> Judged {
         let access = &facts.patterns(&device.device)?.access;
         let limit = (limit(device)?.0 * 1024.0) as u64;
         let all: u64 = access.sizes.iter().map(|(_, count)| count).sum();
-        let full = access.sizes.iter().find(|(size, _)| *size == limit).map_or(0, |(_, count)| *count);
+        let full =
+            access.sizes.iter().find(|(size, _)| *size == limit).map_or(0, |(_, count)| *count);
         let of = |count: u64| count as f64 / all.max(1) as f64;
         (all >= 50).then(|| (of(access.pieces), of(full)))
     };
-    // Striping cuts at each stripe on purpose: that is how several disks work on one request.
+    // Striping splits at each stripe on purpose, so that several disks serve one request.
     let is_striped = |device: &DeviceSummary| !device.below.is_empty();
     let fits = |device: &DeviceSummary| {
         let hardware = facts.number(device, "queue/max_hw_sectors_kb").unwrap_or(f64::MAX);
@@ -57,31 +59,31 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let name = &device.device;
     let subject = facts::subject_of(name, facts.top_process(device, |_| true));
     let sentence = format!(
-        "requests of {} to {name} are cut into pieces of {limit:.0} KiB: {} of all requests are the next piece of one",
+        "requests of {} to {name} are split into pieces of {limit:.0} KiB: {} of all requests continue a split one",
         words::who(&subject),
         words::percent(pieces),
     );
-    // One request would be back no earlier than the first piece is.
+    // A single request would not complete before the first piece does.
     let (pieces_ns, wholes_ns) =
         facts.patterns(name).map_or((0, 0), |it| (it.access.pieces_ns, it.access.wholes_ns));
     Ok(Finding::of_device(facts, pieces_ns, wholes_ns, sentence)
         .about(subject)
         .upper_bound()
-        // A drive's own boundary (NVMe's NOIOB) is there because crossing it costs the drive more.
+        // A drive reports a boundary (NVMe's NOIOB) because crossing it costs the drive more.
         .at_most(if setting == CHUNK { Severity::Info } else { Severity::Critical })
         .sure(Confidence::Certain)
-        .shown("requests that are the next piece", pieces * 100.0, "%", format!("iowhy snoop -d {name}"))
-        .shown("requests as large as the limit", full * 100.0, "%", format!("iowhy snoop -d {name}"))
-        .shown("passes after the first piece is back", pieces_ns as f64 / wholes_ns.max(1) as f64 * 100.0, "%", format!("iowhy snoop -d {name}"))
-        .shown("largest request (max_sectors_kb, or the chunk)", limit, "KiB", match setting {
+        .shown("share of requests that continue a split one", pieces * 100.0, "%", format!("iowhy snoop -d {name}"))
+        .shown("share of requests as large as the limit", full * 100.0, "%", format!("iowhy snoop -d {name}"))
+        .shown("share of the time after the first piece", pieces_ns as f64 / wholes_ns.max(1) as f64 * 100.0, "%", format!("iowhy snoop -d {name}"))
+        .shown("largest request size (max_sectors_kb, or the chunk)", limit, "KiB", match setting {
             CHUNK => format!("cat /sys/block/{name}/queue/chunk_sectors"),
             _ => format!("cat /sys/block/{name}/queue/max_sectors_kb"),
         })
         .fix(match setting {
-            CHUNK => "nothing, as a rule: the drive asks for requests that do not cross this boundary".to_owned(),
+            CHUNK => "nothing, as a rule: the drive prefers requests that do not cross this boundary".to_owned(),
             _ => format!("`cat /sys/block/{name}/queue/max_hw_sectors_kb > /sys/block/{name}/queue/max_sectors_kb`"),
         })
-        .check("with a higher limit requests get larger and fewer; if not, the program sends small ones")
+        .check("with a higher limit requests get larger and fewer; if not, the program submits small ones")
         .into())
 }
 
@@ -91,7 +93,7 @@ mod tests {
     use crate::model::environment::Device;
     use crate::script::Script;
 
-    /// Reads of 16 pieces of 16 KiB each, cut by a setting; `below` a device that stands on others.
+    /// Reads of 16 pieces of 16 KiB each, split by a setting; `below` lists the lower devices.
     fn severity(setting: &str, value: &str, below: &[&str]) -> Option<Severity> {
         let mut script = Script::new(10);
         let settings = [("queue/max_hw_sectors_kb", "1024"), (setting, value)];

@@ -1,4 +1,4 @@
-//! Memory goes to and from disk.
+//! Memory is swapped to and from disk.
 
 use super::*;
 use crate::model::{Origin, WaitClass};
@@ -6,33 +6,34 @@ use crate::model::{Origin, WaitClass};
 rule!(
     "swap-io",
     "swapping",
-    "Memory is short, so the kernel writes anonymous pages to swap and reads them back when they are \
-     touched. A program then waits for the disk where it expects memory, at places that have nothing \
-     to do with files.",
-    "Swap traffic without waits: pages that nobody needs any more go out once and do not come back.",
+    "Memory is short, so the kernel writes anonymous pages to swap and reads them back when they \
+     are accessed. A program then waits for the disk on plain memory accesses that have nothing to \
+     do with files.",
+    "Swap traffic causes no waits: unused pages go out once and are not read back.",
     needs: [Waits],
     symptoms: ["major-faults", "serial-reads", "page-cache-thrash", "readahead-waste"],
 );
 
-/// What comes back from zram costs CPU time and no disk: there a larger vm.swappiness is meant.
+/// Swap-in from zram costs CPU time and no disk I/O: there a larger vm.swappiness is intended.
 fn fix(device: &str) -> &'static str {
     match device.starts_with("zram") {
         true => {
             "give the program or its cgroup more memory (memory.max and memory.high; version 1: \
-             memory.limit_in_bytes), or let it use less; swap on zram is compressed memory: what it costs \
-             is CPU time"
+             memory.limit_in_bytes), or reduce its memory use; swap on zram is compressed memory: \
+             it costs CPU time"
         }
         false => {
             "give the program or its cgroup more memory (memory.max and memory.high; version 1: \
-             memory.limit_in_bytes), or let it use less; a smaller vm.swappiness only moves the loss to \
-             the page cache"
+             memory.limit_in_bytes), or reduce its memory use; a smaller vm.swappiness only moves \
+             the loss to the page cache"
         }
     }
 }
 
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
-    let mut swapping = facts.devices().iter().map(|device| (device, facts::origin_of(device, Origin::Swap)));
+    let mut swapping =
+        facts.devices().iter().map(|device| (device, facts::origin_of(device, Origin::Swap)));
     let found = swapping.find(|(_, (_, requests, _))| *requests > 0);
     let waited = facts.waits_for(WaitClass::Swap);
     let (Some((device, (_, requests, bytes))), true) = (found, waited.time_ns > 0) else {
@@ -53,11 +54,16 @@ fn judge(facts: &Facts<'_>) -> Judged {
     Ok(Finding::of_blocked(facts, waited.time_ns, sentence)
         .about(subject)
         .sure(Confidence::Certain)
-        .shown("waits for swap", waited.time_ns as f64, "ns", "iowhy waits")
-        .shown("swap requests", requests as f64 / facts.seconds(), "1/s", format!("iowhy -d {}", device.device))
-        .shown("to and from swap", bytes as f64 / facts.seconds(), "bytes/s", "iowhy cache")
+        .shown("blocked time for swap", waited.time_ns as f64, "ns", "iowhy waits")
+        .shown(
+            "swap requests",
+            requests as f64 / facts.seconds(),
+            "1/s",
+            format!("iowhy -d {}", device.device),
+        )
+        .shown("swap throughput", bytes as f64 / facts.seconds(), "bytes/s", "iowhy cache")
         .fix(fix(&device.device))
-        .check("`vmstat 1`: si and so are zero when nobody swaps")
+        .check("`vmstat 1`: if si and so are zero, nothing swaps")
         .into())
 }
 

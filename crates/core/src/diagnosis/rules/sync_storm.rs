@@ -1,4 +1,4 @@
-//! Somebody writes back whole file systems, and everybody waits.
+//! A process syncs whole file systems, and all others wait.
 
 use super::*;
 use crate::model::WaitClass;
@@ -6,21 +6,21 @@ use facts::Waited;
 use facts::calls::SYNC_FILE;
 use std::collections::BTreeMap;
 
-/// Calls of sync or syncfs a second from which on it is a habit. Chosen: a package manager makes one for
-/// each package, an administrator one now and then.
+/// The least calls of sync or syncfs per second for a storm. Chosen: a package manager makes one
+/// per package, an administrator an occasional one.
 const SYNCS_PER_S: f64 = 0.5;
-/// Fewer calls than that in a watch are no habit, however short it is. Chosen.
+/// The least calls in a watch, however short it is. Chosen.
 const LEAST: u64 = 3;
 
 rule!(
     "sync-storm",
-    "sync of whole file systems",
-    "sync(2) and syncfs(2) write everything that is dirty, whichever process wrote it, commit the journal and \
-     flush the device's cache. A script or agent that calls them every second makes all others' commits \
-     and fsyncs wait, and takes away what the page cache saves.",
-    "fsync of single files, however many (fsync-heavy).",
+    "frequent sync of whole file systems",
+    "sync(2) and syncfs(2) write all dirty data of all processes, commit the journal and flush the \
+     device's cache. A script or agent that calls them every second makes all others' commits and \
+     fsyncs wait, and defeats the page cache.",
+    "The calls are fsync of single files, however many (fsync-heavy).",
     needs: [Waits],
-    // Where writeback is throttled, the sync waits for that, too: within its own time.
+    // If writeback is throttled, the sync waits for that, too, within its own time.
     symptoms: [
         "journal-commit", "fsync-heavy", "writeback-burst", "flush-cost", "noisy-neighbour", "wbt-throttle",
     ],
@@ -36,8 +36,9 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let rate = calls as f64 / facts.seconds();
     let subject = Subject { file: None, ..syncing.subject() };
     let behind = [WaitClass::JournalCommit, WaitClass::JournalSpace, WaitClass::PageLock];
-    // Who waits for a device on which nothing was written back waits for something else.
-    let synced = |device: &String| syncing.groups.iter().any(|it| it.device.as_ref() == Some(device));
+    // A wait for a device without writeback has another reason.
+    let synced =
+        |device: &String| syncing.groups.iter().any(|it| it.device.as_ref() == Some(device));
     let others = facts.waits(|group| {
         Some(group.pid) != subject.pid
             && group.device.as_ref().is_none_or(synced)
@@ -54,32 +55,38 @@ fn judge(facts: &Facts<'_>) -> Judged {
             words::time(facts.duration_ns() as f64),
         ),
         false if calls == 1 => format!("{} called sync once: it took {each}", words::who(&subject)),
-        false => format!(
-            "{} called sync {calls} times: each took {each}",
-            words::who(&subject)
-        ),
+        false => format!("{} called sync {calls} times: each took {each}", words::who(&subject)),
     };
     let flags = words::flags(&subject);
     let time_ns = syncing.time_ns + others.time_ns;
     Ok(Finding::of_blocked(facts, time_ns, sentence)
         .about(subject)
-        // Who waits for pages and commits meanwhile may wait for his own.
-        .sure(if others.time_ns > syncing.time_ns { Confidence::Likely } else { Confidence::Certain })
+        // Processes that wait for pages and commits meanwhile may wait for their own.
+        .sure(if others.time_ns > syncing.time_ns {
+            Confidence::Likely
+        } else {
+            Confidence::Certain
+        })
         .at_most(if is_storm { Severity::Critical } else { Severity::Info })
-        .shown("calls of sync or syncfs", rate, "1/s", format!("iowhy waits{flags}"))
-        .shown("their time", syncing.time_ns as f64, "ns", format!("iowhy waits{flags}"))
-        .shown("others wait for commits and pages meanwhile", others.time_ns as f64, "ns", "iowhy waits")
-        .fix("stop the caller, or let it call fsync on its own files")
+        .shown("sync and syncfs calls", rate, "1/s", format!("iowhy waits{flags}"))
+        .shown("time in these calls", syncing.time_ns as f64, "ns", format!("iowhy waits{flags}"))
+        .shown(
+            "time others waited for commits and pages meanwhile",
+            others.time_ns as f64,
+            "ns",
+            "iowhy waits",
+        )
+        .fix("stop the caller, or change it to fsync its own files only")
         .check(
-            "where the caller may be stopped for ten seconds, stop it or what starts it (`kill -STOP \
-             PID`, then `kill -CONT PID`, as `ps` shows it now): if the others wait as long, it was not \
-             the sync",
+            "if the caller can be paused for ten seconds, stop it or what starts it (`kill -STOP \
+             PID`, then `kill -CONT PID`, as `ps` shows it now): if the others wait as long, the \
+             sync is not the cause",
         )
         .into())
 }
 
-/// How often sync was called: a call waits many times, without pauses between; but for the journal of
-/// one device only once.
+/// Returns the number of sync calls: one call waits many times without pauses in between, but only
+/// once for the journal of one device.
 fn calls(syncing: &Waited<'_>) -> u64 {
     let mut of_process: BTreeMap<u32, u64> = BTreeMap::new();
     for group in &syncing.groups {
@@ -110,7 +117,9 @@ mod tests {
     #[test]
     fn calls_count_and_not_their_waits() {
         // One call that waits for 300 pages, and calls of 30 waits each.
-        for (calls, severity) in [(1, Severity::Info), (2, Severity::Info), (12, Severity::Critical)] {
+        for (calls, severity) in
+            [(1, Severity::Info), (2, Severity::Info), (12, Severity::Critical)]
+        {
             let mut script = Script::new(10);
             script.read("sda", 4096).direct(0, 0, MS).add();
             for index in 0..360 / calls * calls {
@@ -125,7 +134,8 @@ mod tests {
         }
     }
 
-    /// The impact of syncfs on sda, ten times a second, beside somebody who waits for the journal on `device`.
+    /// The impact of syncfs on sda, ten times per second, while another process waits for the
+    /// journal on `device`.
     fn impact(device: Option<&str>) -> f64 {
         let mut script = Script::new(10);
         script.read("sda", 4096).direct(0, 0, MS).add();

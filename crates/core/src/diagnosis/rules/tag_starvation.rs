@@ -1,4 +1,4 @@
-//! Too few requests may be in flight at once.
+//! The queue allows too few requests in flight.
 
 use super::*;
 use crate::analysis::Interval;
@@ -6,45 +6,46 @@ use crate::analysis::summary::DeviceSummary;
 use crate::model::WaitClass;
 use facts::Waited;
 
-/// Up to so many a queue is short for any device that works on more than one request at a time: SATA
-/// has 32, NVMe hundreds.
+/// The largest short queue, for any device that serves more than one request at a time: SATA has
+/// 32, NVMe hundreds.
 const SHORT: f64 = 32.0;
-/// The share of the requests' time before they get one, or of the threads' that wait for one: a thread that
-/// sends many sleeps for each tag in turn, so that each of its requests waits for a moment only. Chosen.
+/// The least share of the requests' time without a tag, or of the threads' waits for one: a thread
+/// that submits many sleeps for each tag in turn, so each of its requests waits only for a moment.
+/// Chosen.
 const SHARE: f64 = 0.2;
-/// What SATA's own queue (NCQ) holds: with `none` as many tags are the device's, not a setting.
+/// The depth of SATA's own queue (NCQ): with `none` this many tags are the device's, not a setting.
 const NCQ: f64 = 31.0;
-/// How many times more requests a queue must claim to hold than ever held one, while threads wait for
-/// one, so that the claim is not believed. Chosen.
+/// How many times more tags a queue reports than are in use while threads wait for one, so that the
+/// reported number is not believed. Chosen.
 const TIMES_SEEN: f64 = 2.0;
-/// Up to so many are few enough that, all taken, they make the rate even by themselves. Chosen.
+/// The most tags that, all in use, make the rate even by themselves. Chosen.
 const FEW: f64 = 8.0;
 
 rule!(
     "tag-starvation",
-    "too few requests at once",
-    "Every request needs a tag (its number at the device), of which a queue has so many and no more \
-     (queue/nr_requests, and the device's own depth). When all are taken, the next thread sleeps until \
-     one comes back. With few tags a fast device is never given enough to do, and threads wait for tags \
-     instead of the device.",
-    "A long queue that is full: then the device is what is slow.",
+    "tag starvation",
+    "Every request needs a tag (its slot at the device), and a queue has a fixed number of them \
+     (queue/nr_requests, and the device's own depth). When all are in use, the next thread sleeps \
+     until one is freed. With few tags a fast device never gets enough requests, and threads wait \
+     for tags instead of the device.",
+    "A long queue is full: then the device is slow.",
     needs: [Queueing, Settings],
-    // io_uring hands to its workers what finds no tag.
+    // io_uring punts requests without a tag to its workers.
     symptoms: ["io-uring-punt", "blocking-submit"],
 );
 
-/// How many requests each hardware queue may hold now.
+/// Returns the current number of tags of each hardware queue.
 fn tags(facts: &Facts<'_>, device: &DeviceSummary) -> Option<f64> {
     facts.latest_number(device, "queue/nr_requests")
 }
 
-/// How many all of its hardware queues may hold.
+/// Returns the number of tags of all hardware queues.
 fn all_tags(facts: &Facts<'_>, device: &DeviceSummary) -> Option<f64> {
     let queues = facts.number(device, "queue/nr_hw_queues").unwrap_or(1.0).max(1.0);
     Some(tags(facts, device)? * queues)
 }
 
-/// Whether so few are allowed by the setting, and not by the device.
+/// Whether the setting, and not the device, allows so few.
 fn is_short(facts: &Facts<'_>, device: &DeviceSummary) -> bool {
     let unscheduled =
         facts.setting(device, "queue/scheduler").is_some_and(|it| it.contains("[none]"));
@@ -53,30 +54,30 @@ fn is_short(facts: &Facts<'_>, device: &DeviceSummary) -> bool {
     all_tags(facts, device).is_some_and(|it| it <= SHORT && !is_own(it))
 }
 
-/// Whether the device itself takes no more than so many.
+/// Whether the device itself takes no more than `tags`.
 fn is_device(facts: &Facts<'_>, device: &DeviceSummary, tags: f64) -> bool {
     facts.latest_number(device, "device/queue_depth").is_some_and(|it| it <= tags)
 }
 
-/// How many requests held a tag on average while the device was busy, where threads wait for one and
-/// that is far below what the queue claims to hold.
+/// Returns the mean number of tags in use while the device was busy, if threads wait for one and
+/// that is far below what the queue reports.
 fn seen(facts: &Facts<'_>, device: &DeviceSummary) -> Option<f64> {
     let sum = |at| facts::stage_sum(device, at) as f64;
     let busy_ns = device.util_share? * facts.duration_ns() as f64;
     let held = (sum(Interval::Q2c) - sum(Interval::Q2g)) / busy_ns.max(1.0);
     let (waited, share) = waits(facts, device);
     let known = waited.groups.iter().any(|it| it.device.as_ref() == Some(&device.device));
-    // What it claims now it may not have claimed while they waited.
+    // It may have reported another number while they waited.
     let mut changed = facts.summary().changed_settings.iter();
-    let is_changed = changed.any(|it| {
-        it.setting == "queue/nr_requests" && it.device.as_ref() == Some(&device.device)
-    });
+    let is_changed = changed
+        .any(|it| it.setting == "queue/nr_requests" && it.device.as_ref() == Some(&device.device));
     let all = all_tags(facts, device)?;
     let is_less = held * TIMES_SEEN <= all && held <= SHORT && !is_device(facts, device, all);
     (known && !is_changed && share >= SHARE && is_less).then_some(held)
 }
 
-/// The waits for one of the device's tags, and their share of the blocked time beside other devices.
+/// Returns the waits for the device's tags, and their share of the blocked time without other
+/// devices.
 fn waits<'a>(facts: &Facts<'a>, device: &DeviceSummary) -> (Waited<'a>, f64) {
     let name = &device.device;
     let waited = facts.waits(|group| {
@@ -86,7 +87,7 @@ fn waits<'a>(facts: &Facts<'a>, device: &DeviceSummary) -> (Waited<'a>, f64) {
     (waited, share)
 }
 
-/// The share of the time that is spent waiting for a tag: of the requests', or of the threads'.
+/// Returns the share of the time spent waiting for a tag: of the requests', or of the threads'.
 fn starved_share(facts: &Facts<'_>, device: &DeviceSummary) -> f64 {
     let whole = facts::stage_sum(device, Interval::Q2c).max(1) as f64;
     let of_requests = facts::stage_sum(device, Interval::Q2g) as f64 / whole;
@@ -98,8 +99,8 @@ fn is_starved(facts: &Facts<'_>, device: &DeviceSummary) -> bool {
         || seen(facts, device).is_some()
 }
 
-/// Whether so few tags, while others wait for one, make an even rate by themselves: each comes back after
-/// as long as the device takes, so that the rate says nothing of what the device could do.
+/// Whether few tags, while others wait for one, make an even rate by themselves: each is freed
+/// after the device's latency, so the rate says nothing about the device's capacity.
 pub(super) fn sets_the_pace(facts: &Facts<'_>, device: &DeviceSummary) -> bool {
     let few = |it: f64| it <= FEW;
     let is_few = tags(facts, device).is_some_and(few) || seen(facts, device).is_some_and(few);
@@ -119,15 +120,15 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let seen = seen(facts, device).filter(|_| !is_short(facts, device));
     let sentence = match seen {
         Some(seen) => format!(
-            "threads wait for a free tag of {name} although its queue claims to hold {allowed:.0}: about \
-             {} are in flight at a time",
+            "threads wait for a free tag of {name} although its queue reports {allowed:.0} tags: \
+             about {} are in flight at a time",
             words::number(seen.max(1.0)),
         ),
         None => format!(
-            "{name} may have only {allowed:.0} requests in flight{}: others wait for one to complete, \
-             {of_requests} of their time",
+            "{name} allows only {allowed:.0} requests in flight{}: others wait for a tag, \
+             {of_requests} of the request time",
             match facts.number(device, "queue/nr_hw_queues") {
-                Some(queues) if queues > 1.0 => " for each hardware queue",
+                Some(queues) if queues > 1.0 => " per hardware queue",
                 _ => "",
             },
         ),
@@ -140,15 +141,15 @@ fn judge(facts: &Facts<'_>) -> Judged {
     };
     Ok(finding
         .about(facts::subject_of(name, top))
-        // With more tags threads wait for the device, if less.
+        // With more tags threads still wait for the device, but less.
         .upper_bound()
         .sure(if waited.class_ns > 0 { Confidence::Certain } else { Confidence::Likely })
-        .shown("time before a request was got (Q2G)", held as f64 / whole.max(1) as f64 * 100.0, "%", format!("iowhy stages -d {name}"))
+        .shown("share of the time before a tag was allocated (Q2G)", held as f64 / whole.max(1) as f64 * 100.0, "%", format!("iowhy stages -d {name}"))
         .shown("nr_requests", allowed, "requests", format!("cat /sys/block/{name}/queue/nr_requests"))
-        .shown("requests that hold one, while it is busy", seen_or_depth(device, seen), "requests", format!("iowhy -d {name}"))
-        .shown("threads' waits for a tag", waited.class_ns as f64, "ns", "iowhy waits")
+        .shown("mean tags in use while busy", seen_or_depth(device, seen), "requests", format!("iowhy -d {name}"))
+        .shown("blocked time for tags", waited.class_ns as f64, "ns", "iowhy waits")
         .fix(fix(device, seen.is_some()))
-        .check("with more of them the time before a request is got (Q2G) falls; if the time at the device (D2C) rises by as much, the device was the limit after all")
+        .check("with more tags the time before a tag is allocated (Q2G) falls; if the time at the device (D2C) rises by as much, the device is the limit after all")
         .into())
 }
 
@@ -160,17 +161,17 @@ fn fix(device: &DeviceSummary, is_claimed: bool) -> String {
     let name = &device.device;
     if is_claimed {
         return format!(
-            "find the smaller limit behind the setting: a loop device may keep an earlier, lower depth \
-             (write another number into /sys/block/{name}/queue/nr_requests and then this one, or \
-             detach it and attach it anew); disks of one host adapter share its tags \
+            "find the smaller limit behind the setting: a loop device may keep an earlier, lower \
+             depth (write another number to /sys/block/{name}/queue/nr_requests and then this one, \
+             or detach and reattach it); disks of one host adapter share its tags \
              (/sys/class/scsi_host/host*/can_queue); for SCSI device/queue_depth"
         );
     }
     format!(
-        "`echo 256 > /sys/block/{name}/queue/nr_requests` (it counts for each hardware queue); with \
-         scheduler none no more than the device takes (\"Invalid argument\"): there device/queue_depth \
-         for SCSI, the host's queue size for virtio; with a scheduler more than the device takes only \
-         wait in it"
+        "`echo 256 > /sys/block/{name}/queue/nr_requests` (per hardware queue); with scheduler \
+         none at most what the device takes (\"Invalid argument\"): there raise device/queue_depth \
+         for SCSI, the host's queue size for virtio; with a scheduler, requests beyond what the \
+         device takes only wait in it"
     )
 }
 
@@ -183,7 +184,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A queue of so many tags.
+    /// A queue with this many tags.
     fn script(tags: &str) -> Script {
         let mut script = Script::new(10);
         script.environment.devices.push(Device {
@@ -194,7 +195,8 @@ mod tests {
         script
     }
 
-    /// Four reads at once, of 8 ms each, from such a queue, for which somebody waits on `device`.
+    /// Four concurrent reads, of 8 ms each, from such a queue, for which a process waits on
+    /// `device`.
     fn judged(tags: &str, device: &str) -> Diagnosis {
         waited(script(tags), device)
     }
@@ -230,9 +232,9 @@ mod tests {
         // Sysfs says 128, four are in flight, and threads wait for a tag.
         let found = judged("128", "sda");
         let found = found.findings.into_iter().find(|it| it.cause == "tag-starvation").unwrap();
-        assert!(found.sentence.contains("claims to hold 128"), "{}", found.sentence);
+        assert!(found.sentence.contains("reports 128"), "{}", found.sentence);
         assert!(found.fix.contains("loop device"), "{}", found.fix);
-        // A queue that is as full as it claims, and waits for another device.
+        // A queue that is as full as it reports, and waits for another device.
         assert!(!has(&judged("7", "sdb"), "tag-starvation"));
         assert!(!has(&judged("128", "sdb"), "tag-starvation"));
     }
@@ -259,7 +261,11 @@ mod tests {
             script.wait((7, "fio"), WaitClass::Tag, 9000 * MS, 0, 0);
             let sda = script.names.intern("sda");
             script.batch.waits.last_mut().unwrap().device = Some(sda);
-            assert_eq!(has(&diagnose(&script.summary()), "tag-starvation"), is_found, "{transport}");
+            assert_eq!(
+                has(&diagnose(&script.summary()), "tag-starvation"),
+                is_found,
+                "{transport}"
+            );
         }
     }
 
@@ -271,7 +277,7 @@ mod tests {
     fn few_tags_make_an_even_rate() {
         let found = judged("4", "sda");
         assert!(has(&found, "tag-starvation") && !has(&found, "provider-cap"), "{found:#?}");
-        // With room in the queue, or while nobody waits for its tags, something behind it is even.
+        // With free tags, or while no thread waits for one, something behind the queue is even.
         for other in [judged("4", "sdb"), judged("256", "sdb")] {
             assert!(!has(&other, "tag-starvation") && has(&other, "provider-cap"), "{other:#?}");
         }

@@ -1,4 +1,4 @@
-//! Files that live for seconds are written to disk.
+//! Short-lived files are written to disk.
 
 use super::super::programs::{self, Role, Topic};
 use super::*;
@@ -7,31 +7,33 @@ use crate::analysis::summary::ActivityRow;
 use facts::Waited;
 use facts::calls::{METADATA, READ, SYNC_FILE, WRITE};
 
-/// Files that live for less than this would not be written at all if nobody pressed: dirty pages are
-/// written when they are 30 s old (vm.dirty_expire_centisecs), and a watch is seldom longer than 10.
+/// Files with shorter lifetimes would not be written at all without pressure: dirty pages are
+/// written when they are 30 s old (vm.dirty_expire_centisecs), and a watch is seldom longer than
+/// 10.
 const SHORT_NS: u64 = 10_000_000_000;
-/// Files a second that come and go. Chosen: an editor or a compiler makes a few.
+/// The least files per second created and removed. Chosen: an editor or a compiler creates a few.
 const FILES_PER_S: f64 = 10.0;
-/// The same of files whose whole life is longer than the watch, which their names give away: numbered
-/// siblings that are made and removed, or made in a folder for temporary files and read back. Chosen: half
-/// of the 6.1 a second of the report of a web application that this cause is named after.
+/// The same for files that outlive the watch and are known by their names: numbered siblings that
+/// are created and removed, or created in a directory for temporary files and read back. Chosen:
+/// half of the 6.1 per second in the report of a web application that this cause is named after.
 const SIBLINGS_PER_S: f64 = 3.0;
-/// Folders whose files are to go: the Filesystem Hierarchy Standard's, and memory's.
+/// Directories for temporary files: the Filesystem Hierarchy Standard's, and in memory.
 const TEMPORARY: &[&str] = &["/tmp/", "/var/tmp/", "/temp/"];
-/// The share of the files that it makes which it removes. Chosen.
+/// The least share of created files that are removed. Chosen.
 const REMOVED: f64 = 0.5;
-/// The share of the files that is synced from which on they are not temporary: who syncs a file wants it to
-/// outlive a crash. Chosen.
+/// The share of synced files from which they are not temporary: a program syncs a file so that it
+/// survives a crash. Chosen.
 const SYNCED: f64 = 0.5;
 
 rule!(
     "temp-file-churn",
-    "files that live for seconds",
-    "A program writes files, reads them back and removes them within seconds. What is removed before the \
-     kernel writes it costs only memory, but creating and removing goes through the journal, and under \
-     pressure or with syncs the data is written, too: work for the disk that nobody needs afterwards.",
-    "Files that stay; and files that are synced before they are removed, such as a database's rollback \
-     journal: their program wants them on the disk.",
+    "temporary file churn",
+    "A program writes files, reads them back and removes them within seconds. Data removed before \
+     writeback costs only memory, but creating and removing files goes through the journal, and \
+     under memory pressure or with syncs the data is written, too: disk work for data that is soon \
+     discarded.",
+    "The files stay; or they are synced before they are removed, such as a database's rollback \
+     journal: then the program needs them on disk.",
     needs: [Waits, Calls],
     symptoms: [
         "journal-commit", "journal-full", "writeback-burst", "fsync-heavy", "log-flood",
@@ -42,7 +44,7 @@ rule!(
 fn judge(facts: &Facts<'_>) -> Judged {
     facts.need_waits()?;
     let Some(activity) = &facts.summary().activity else {
-        return Err(Missing("what programs do with files is not in the data".to_owned()));
+        return Err(Missing("file system calls are not in the data".to_owned()));
     };
     let of_whole_lives = activity.rows.iter().filter(|row| lives_and_goes(facts, row));
     let whole = of_whole_lives.max_by_key(|row| row.lives);
@@ -54,14 +56,14 @@ fn judge(facts: &Facts<'_>) -> Judged {
     Ok(finding(facts, row, seen).into())
 }
 
-/// What was seen of the files' lives.
+/// How much of the files' lifetimes was seen.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Seen {
-    /// That they were made, in a folder for temporary files: a longer watch tells whether they stay.
+    /// Their creation, in a directory for temporary files: a longer watch shows whether they stay.
     Making,
-    /// That siblings are removed, or that they are temporary ones and read back.
+    /// The removal of siblings, or that they are temporary files and read back.
     Siblings,
-    /// All of them.
+    /// Complete lifetimes.
     Whole,
 }
 
@@ -73,7 +75,7 @@ fn is_not_kept(row: &ActivityRow, files: u64) -> bool {
     row.counts.write_bytes > 0 && (row.counts.fsyncs as f64) < SYNCED * files as f64
 }
 
-/// Whether whole lives of files were seen, and they were short.
+/// Whether complete lifetimes were seen, and they were short.
 fn lives_and_goes(facts: &Facts<'_>, row: &ActivityRow) -> bool {
     let short = row.lifetime_ns.is_some_and(|it| it <= SHORT_NS);
     let gone = row.lives.max(row.counts.unlinks);
@@ -83,8 +85,8 @@ fn lives_and_goes(facts: &Facts<'_>, row: &ActivityRow) -> bool {
         && is_not_kept(row, row.lives)
 }
 
-/// What was seen of files of one pattern that do not live and die within the watch; `None` where they are
-/// not made at such a rate, or are to stay.
+/// Returns what was seen of files of one pattern without complete lifetimes in the watch; `None` if
+/// they are not created at a high rate, or are to stay.
 fn seen(facts: &Facts<'_>, row: &ActivityRow) -> Option<Seen> {
     let counts = &row.counts;
     let file = row.file.as_deref()?;
@@ -92,7 +94,7 @@ fn seen(facts: &Facts<'_>, row: &ActivityRow) -> Option<Seen> {
         && file.rsplit('/').next().is_some_and(|name| name.contains(['N', '*']));
     let enough = |files: u64| files as f64 >= SIBLINGS_PER_S * facts.seconds();
     let role = programs::role_of(row.process.as_deref(), file);
-    // A log that is cut into files and a snapshot of each minute have siblings, too.
+    // Rotated logs and periodic snapshots have siblings, too.
     let is_other = matches!(role, Some(role) if role != Role::Temporary);
     let is_temporary =
         role == Some(Role::Temporary) || TEMPORARY.iter().any(|folder| file.contains(folder));
@@ -107,7 +109,7 @@ fn seen(facts: &Facts<'_>, row: &ActivityRow) -> Option<Seen> {
     }
 }
 
-/// The waits of the program for these files: in calls on them, and to get room for what it writes.
+/// Returns the program's waits for these files: in calls on them, and in throttling of its writes.
 fn waits<'a>(facts: &Facts<'a>, row: &ActivityRow) -> Waited<'a> {
     let pattern = row.file.clone().unwrap_or_default();
     let folder = pattern.split(['N', '*']).next().unwrap_or_default().to_owned();
@@ -123,25 +125,26 @@ fn waits<'a>(facts: &Facts<'a>, row: &ActivityRow) -> Waited<'a> {
     })
 }
 
-/// What was seen, in words.
+/// Returns the finding's sentence.
 fn sentence(row: &ActivityRow, seen: Seen, who: &str) -> String {
     let file = row.file.as_deref().unwrap_or("files");
     let counts = &row.counts;
     let read_back = if counts.reads > 0 { ", read back" } else { "" };
     match seen {
         Seen::Whole => format!(
-            "{who} keeps {file} for {} only: {} files were made, written{read_back} and removed",
+            "{who} keeps {file} for only {}: {} files were created, written{read_back} and removed",
             words::time(row.lifetime_ns.unwrap_or(0) as f64),
             words::count(row.lives),
         ),
         Seen::Making => format!(
-            "{who} makes {file} in a folder for temporary files: {} files, {} written, none of them \
+            "{who} creates {file} in a directory for temporary files: {} files, {} written, none \
              removed yet",
             words::count(counts.creates),
             words::bytes(counts.write_bytes as f64),
         ),
         Seen::Siblings => format!(
-            "{who} makes and removes {file}: {} files made and {} removed, {} written{read_back}",
+            "{who} creates and removes {file}: {} files created and {} removed, {} \
+             written{read_back}",
             words::count(counts.creates),
             words::count(counts.unlinks),
             words::bytes(counts.write_bytes as f64),
@@ -160,10 +163,10 @@ fn sureness(seen: Seen) -> Confidence {
 fn check(seen: Seen) -> &'static str {
     match seen {
         Seen::Whole => {
-            "the same with the folder on a tmpfs: if the program waits as long, the files were not it"
+            "put the directory on a tmpfs: if the program waits as long, the files are not the cause"
         }
         Seen::Siblings | Seen::Making => {
-            "watch for some minutes (`iowhy -t 300`): whole lives of the files show; where they stay, \
+            "watch for some minutes (`iowhy -t 300`) to see complete lifetimes; if the files stay, \
              they are data"
         }
     }
@@ -184,23 +187,28 @@ fn finding(facts: &Facts<'_>, row: &ActivityRow, seen: Seen) -> Finding {
     let per_s = |count: u64| count as f64 / facts.seconds();
     let sentence = sentence(row, seen, &words::who(&subject));
     let finding = Finding::of_blocked(facts, waited.time_ns, sentence)
-        // It may wait as long for whatever it does instead.
+        // It may wait as long for what it does instead.
         .upper_bound()
         .sure(sureness(seen))
-        .shown("files made", per_s(counts.creates), "1/s", &*files)
+        .shown("files created", per_s(counts.creates), "1/s", &*files)
         .shown("files removed", per_s(counts.unlinks), "1/s", &*files);
     let finding = match row.lifetime_ns {
-        Some(lived) => finding.shown("how long they live", lived as f64, "ns", &*files),
+        Some(lived) => finding.shown("mean file lifetime", lived as f64, "ns", &*files),
         None => finding,
     };
     let program = programs::of(subject.process.as_deref(), subject.file.as_deref());
     let own = program.and_then(|it| it.advice(Topic::Spill)).map(|it| format!("{it}; "));
     finding
-        .shown("written into them", per_s(counts.write_bytes), "bytes/s", &*files)
-        .shown("waits for them", waited.time_ns as f64, "ns", format!("iowhy waits{flags}"))
+        .shown("write throughput to these files", per_s(counts.write_bytes), "bytes/s", &*files)
+        .shown(
+            "blocked time for these files",
+            waited.time_ns as f64,
+            "ns",
+            format!("iowhy waits{flags}"),
+        )
         .fix(format!(
-            "{}keep that data in memory, in the program or on a tmpfs (/dev/shm; it counts as memory of \
-             its cgroup); where it must be files, fewer and larger ones",
+            "{}keep that data in memory, in the program or on a tmpfs (/dev/shm; it counts as \
+             memory of its cgroup); if it must be files, use fewer and larger ones",
             own.unwrap_or_default(),
         ))
         .check(check(seen))
@@ -216,8 +224,9 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A web application that makes, reads and removes so many files of `folder` in ten seconds, syncs
-    /// some, and sleeps for dirty pages; it also waits for three seconds for another file.
+    /// A web application that creates, reads and removes this many files in `folder` in ten
+    /// seconds, syncs some, and is throttled for dirty pages; it also waits for three seconds for
+    /// another file.
     fn judged(folder: &str, made: u64, removed: u64, synced: u64) -> Diagnosis {
         let mut script = Script::new(10);
         let app = script.names.intern("python3");
@@ -263,7 +272,7 @@ mod tests {
 
     #[test]
     fn files_that_outlive_the_watch_are_found_by_their_siblings() {
-        // 6.1 files a second, of which none is seen from its making to its removal.
+        // 6.1 files per second, none of which has a complete lifetime in the watch.
         let found = judged("/tmp/a1b2", 61, 0, 0);
         assert_eq!(of(&found), Some((0, Confidence::Likely)), "{:#?}", found.findings);
         let first = &found.findings[0];
@@ -276,6 +285,6 @@ mod tests {
     fn files_that_stay_are_data() {
         assert_eq!(of(&judged("/srv/photos", 61, 0, 0)), None, "they may stay");
         assert_eq!(of(&judged("/tmp/a1b2", 61, 61, 61)), None, "synced");
-        assert_eq!(of(&judged("/tmp/a1b2", 20, 20, 0)), None, "two a second");
+        assert_eq!(of(&judged("/tmp/a1b2", 20, 20, 0)), None, "two per second");
     }
 }

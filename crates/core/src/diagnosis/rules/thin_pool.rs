@@ -3,11 +3,11 @@
 use super::*;
 use crate::analysis::summary::DeviceSummary;
 
-/// The share of a device's time from which on copying is what others wait behind. Chosen.
+/// The least share of a device's time for others to wait behind the copying. Chosen.
 const SHARE: f64 = 0.1;
-/// The kernel's copier, which snapshots and thin volumes use for this, and little else does.
+/// Functions of kcopyd, which snapshots and thin volumes use for this, and little else does.
 const COPYING: &[&str] = &["run_io_job", "dm_kcopyd_*", "kcopyd_*", "process_jobs"];
-/// A thin volume's own worker, which finds room for new blocks.
+/// Functions of a thin volume's worker, which allocates new blocks.
 const THIN: &[&str] = &[
     "process_thin_deferred_*",
     "process_deferred_bios",
@@ -15,18 +15,18 @@ const THIN: &[&str] = &[
     "dm_thin_*",
     "dm_pool_*",
 ];
-/// A classic snapshot.
+/// Functions of a classic snapshot.
 const SNAPSHOT: &[&str] =
     &["__origin_write", "snapshot_map", "pending_complete", "start_copy", "remap_and_issue"];
 
 rule!(
     "thin-pool",
-    "a snapshot or thin volume that copies before it writes",
+    "copy-on-write in a snapshot or thin volume",
     "The first write to a block that a snapshot shares must first copy it: for a write of 4 KiB a \
-     chunk of 64 KiB or more is read and written, and the map is committed. A thin volume also \
-     finds a new block for each first write, one worker for the whole pool. Later writes to the \
-     same blocks are fast.",
-    "Writes that are slow on blocks that were written since the snapshot was made.",
+     chunk of 64 KiB or more is read and written, and the mapping is committed. A thin volume also \
+     allocates a new block for each first write, in one worker for the whole pool. Later writes to \
+     the same blocks are fast.",
+    "Writes are as slow on blocks already written since the snapshot was created.",
     needs: [Stacks],
     symptoms: ["dm-layer", "noisy-neighbour", "device-slow-tail"],
 );
@@ -63,28 +63,27 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .about(facts::subject_of(&upper.device, row))
         .sure(Confidence::Certain)
         .shown(
-            "the copies' share of the lower device's time",
+            "share of the lower device's time for copies",
             work.share * 100.0,
             "%",
             format!("iowhy stacks -d {below}"),
         )
-        .shown("waits for the volume", waited.time_ns as f64, "ns", "iowhy waits")
+        .shown("blocked time for the volume", waited.time_ns as f64, "ns", "iowhy waits")
         .fix(
-            "remove snapshots that nobody needs (`lvs -o +origin,snap_percent`: one that \
-             runs full is lost, so merge or remove it before); after a restore or a clone \
-             write the volume once when nobody waits; thin pools: larger chunks for large \
-             writes, and space (`lvs -o data_percent,metadata_percent`: a full pool fails \
-             writes)",
+            "remove unneeded snapshots (`lvs -o +origin,snap_percent`: one that runs full is lost, \
+             so merge or remove it before); after a restore or a clone write the volume once \
+             off-peak; thin pools: larger chunks for large writes, and enough space (`lvs -o \
+             data_percent,metadata_percent`: a full pool fails writes)",
         )
         .check(format!(
-            "write the same blocks twice: if the second time on {} is as slow, it is not \
-             the copy",
+            "write the same blocks twice: if the second time on {} is as slow, the copy is not the \
+             cause",
             upper.device
         ))
         .into())
 }
 
-/// The device-mapper device that stands on this one, if it is one.
+/// Returns the device-mapper device above this one, if any.
 fn upper<'a>(facts: &Facts<'a>, below: &str) -> Option<&'a DeviceSummary> {
     let stands_on = |device: &&DeviceSummary| {
         device.device.starts_with("dm-")

@@ -4,22 +4,21 @@ use super::*;
 use crate::analysis::Interval;
 use crate::analysis::summary::DeviceSummary;
 
-/// CPUs for each queue from which on the one queue's lock and interrupt can be the limit. Chosen.
+/// The least CPUs per queue for the queue's lock and interrupt to be the limit. Chosen.
 const CPUS_PER_QUEUE: f64 = 4.0;
-/// Requests a second for each queue from which on that matters: one CPU handles some 100,000 to 200,000
-/// completions a second, with a hypervisor in between a quarter of it. Chosen.
+/// The least requests per second and queue for that to matter: one CPU handles some 100,000 to
+/// 200,000 completions per second, under a hypervisor a quarter of that. Chosen.
 const PER_QUEUE: f64 = 20_000.0;
-/// The share of the requests' time before the driver takes them. Chosen, as for free tags.
+/// The least share of the requests' time before the driver. Chosen, as for free tags.
 const BEFORE: f64 = 0.2;
 
 rule!(
     "virtqueue",
-    "a virtual disk with too few queues",
+    "too few queues of a virtual disk",
     "A virtio or NVMe disk has one or more queues, each with its lock and its interrupt on one \
      CPU. With a single queue many CPUs submit through one lock, and one CPU handles all \
      completions.",
-    "Requests that hardly wait before the driver takes them, or a rate that one CPU \
-         handles easily.",
+    "Requests hardly wait before the driver, or one CPU handles the rate easily.",
     needs: [Settings, Queueing],
 );
 
@@ -41,7 +40,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let (before, whole) =
         (facts::stage_sum(device, Interval::Q2d), facts::stage_sum(device, Interval::Q2c));
     let sentence = format!(
-        "{name} has {} for {} CPUs, and {} requests a second go through it",
+        "{name} has {} for {} CPUs, with {} requests per second",
         if queues > 1.0 { format!("{queues:.0} queues") } else { "one queue".to_owned() },
         words::number(cpus),
         words::number(rate(device)),
@@ -52,14 +51,14 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .sure(Confidence::Possible)
         .shown("queues", queues, "queues", format!("ls /sys/block/{name}/mq"))
         .shown(
-            "before the driver takes a request",
+            "share of the time before the driver",
             before as f64 / whole.max(1) as f64 * 100.0,
             "%",
             format!("iowhy stages -d {name}"),
         )
         .fix(
-            "more queues in the hypervisor (QEMU: num-queues=, libvirt: <driver queues=>; \
-             cloud instances: a larger type), one for each CPU",
+            "configure more queues in the hypervisor (QEMU: num-queues=, libvirt: <driver \
+             queues=>; cloud instances: a larger type), one per CPU",
         )
         .check(
             "`grep virtio /proc/interrupts` and `mpstat -P ALL 1`: if the completions are \
@@ -69,7 +68,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .into())
 }
 
-/// How many hardware queues it has.
+/// The number of hardware queues.
 const QUEUES: &str = "mq/queues";
 
 fn rate(device: &DeviceSummary) -> f64 {

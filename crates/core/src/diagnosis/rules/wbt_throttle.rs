@@ -1,4 +1,4 @@
-//! Writeback throttling holds writers back.
+//! Writeback throttling delays writers.
 
 use super::super::programs::{self, Role};
 use super::*;
@@ -9,13 +9,13 @@ use crate::model::WaitClass;
 use facts::Waited;
 use facts::calls::READ;
 
-/// The share of all the requests' time that is spent before they get a request (Q2G) where kernel
-/// workers, whose waits are not programs', are the ones throttled. Chosen.
+/// The least share of Q2G in the request time, if kernel workers are throttled, whose waits are not
+/// programs'. Chosen.
 const HELD: f64 = 0.3;
-/// The share of the watch that each of such threads sleeps in it, from which on nothing gets
-/// through. Chosen.
+/// The least share of the interval that each such thread sleeps in it, for hardly any write to
+/// pass. Chosen.
 const ASLEEP: f64 = 0.9;
-/// The share of the watch that readers of the device wait, for whom it is there. Chosen.
+/// The least share of the interval that readers of the device wait, which it protects. Chosen.
 const READERS: f64 = 0.1;
 /// The kernel's own targets for reads: blk-wbt.c, wbt_default_latency_nsec().
 const OF_DISKS_US: u32 = 75_000;
@@ -24,10 +24,11 @@ const OF_FLASH_US: u32 = 2_000;
 rule!(
     "wbt-throttle",
     "writeback throttling",
-    "The block layer watches how long reads take (queue/wbt_lat_usec). When they take longer it lets \
-     fewer buffered writes in, down to one at a time. That protects readers, but with a target that \
-     the device can never keep, writes crawl although the device could take more.",
-    "Writes that wait although wbt is off (wbt_lat_usec 0).",
+    "The block layer compares read latency with a target (queue/wbt_lat_usec). If reads take \
+     longer, it admits fewer buffered writes, down to one at a time. That protects readers, but \
+     with a target that the device can never meet, writes are slow although the device could take \
+     more.",
+    "Writes wait although wbt is off (wbt_lat_usec 0).",
     needs: [Waits],
     symptoms: ["writeback-burst", "tag-starvation", "noisy-neighbour", "journal-commit"],
 );
@@ -43,13 +44,13 @@ fn judge(facts: &Facts<'_>) -> Judged {
     Ok(of_kernel(facts).map_or(Verdict::Clear, Verdict::from))
 }
 
-/// No trouble where the kernel's own target does what it is there for.
+/// Limits the severity to `Info` if the kernel's default target works as intended.
 fn unless_meant(facts: &Facts<'_>, waited: &Waited<'_>, finding: Finding) -> Finding {
     let is_meant = is_default(facts, &finding.subject) && is_meant(facts, waited, &finding.subject);
     finding.at_most(if is_meant { Severity::Info } else { Severity::Critical })
 }
 
-/// Whether the target is the kernel's own.
+/// Whether the target is the kernel's default.
 fn is_default(facts: &Facts<'_>, subject: &Subject) -> bool {
     let device = facts.devices().iter().find(|it| Some(&it.device) == subject.device.as_ref());
     let number = |name| device.and_then(|it| facts.number(it, name));
@@ -57,8 +58,8 @@ fn is_default(facts: &Facts<'_>, subject: &Subject) -> bool {
     number("queue/wbt_lat_usec") == Some(f64::from(own))
 }
 
-/// Whether it does what it is there for: it holds writers back in favour of others who read from the
-/// device, or a database's writing of its data files, for which no client waits.
+/// Whether it works as intended: it throttles writers in favour of other readers of the device, or
+/// a database's writes of its data files, for which no client waits.
 fn is_meant(facts: &Facts<'_>, waited: &Waited<'_>, subject: &Subject) -> bool {
     let is_held = |pid: u32| waited.groups.iter().any(|it| it.pid == pid);
     let readers = facts.waits(|it| {
@@ -70,7 +71,7 @@ fn is_meant(facts: &Facts<'_>, waited: &Waited<'_>, subject: &Subject) -> bool {
     readers.time_ns as f64 >= READERS * facts.duration_ns() as f64 || 2 * data_ns >= waited.class_ns
 }
 
-/// Flushers that are throttled: nobody waits for them at once, but what they write stalls.
+/// Throttled flushers: no thread waits for them immediately, but their writes stall.
 fn of_kernel(facts: &Facts<'_>) -> Option<Finding> {
     let waited = facts.kernel_waits(|group| group.class == WaitClass::Wbt);
     let on = waited.subject().device;
@@ -89,7 +90,7 @@ fn of_kernel(facts: &Facts<'_>) -> Option<Finding> {
         true => Finding::of_share(ImpactOf::DeviceTime, asleep.min(1.0), 1.0, String::new()),
         false => Finding::of_device(facts, time, whole, String::new()),
     };
-    // The flusher writes for the process that made the pages dirty.
+    // The flusher writes on behalf of the dirtiers.
     let subject = facts::subject_of(&device.device, facts.top_process(device, |_| true));
     Some(unless_meant(facts, &waited, finding(facts, &waited, subject, found)))
 }
@@ -109,24 +110,30 @@ fn finding(facts: &Facts<'_>, waited: &Waited<'_>, subject: Subject, finding: Fi
     let name = subject.device.clone().unwrap_or_else(|| "DEVICE".to_owned());
     let flash = device.and_then(|it| facts.setting(it, "queue/rotational")) == Some("0");
     let default = if flash { OF_FLASH_US } else { OF_DISKS_US };
-    let sentence = format!("writeback throttling on {name} lets few writes in{said}");
+    let sentence = format!("writeback throttling on {name} admits few writes{said}");
     let finding = finding
         .saying(sentence)
         .about(subject)
         .sure(Confidence::Certain)
-        // What is let in waits for the device instead, if for less long.
+        // Admitted writes wait for the device instead, but shorter.
         .upper_bound()
-        .shown("waits for writeback throttling", waited.class_ns as f64, "ns", "iowhy waits");
+        .shown(
+            "time throttled by writeback throttling",
+            waited.class_ns as f64,
+            "ns",
+            "iowhy waits",
+        );
     let show = format!("cat /sys/block/{name}/queue/wbt_lat_usec");
     let finding = match target {
-        Some(target) => finding.shown("target for reads", target * 1e3, "ns", show),
+        Some(target) => finding.shown("read latency target", target * 1e3, "ns", show),
         None => finding,
     };
     finding
         .fix(format!(
-            "a target that the device can keep, several times what its reads take (the kernel's own is \
-             {default} for such a device): `echo {} > /sys/block/{name}/queue/wbt_lat_usec`, or 0 to \
-             switch it off, after which reads may wait behind writes; -1 is the default",
+            "set a target that the device can meet, several times its read latency (the kernel's \
+             own is {default} for such a device): `echo {} > \
+             /sys/block/{name}/queue/wbt_lat_usec`, or 0 to turn it off, after which reads may \
+             wait behind writes; -1 is the default",
             4 * default,
         ))
         .check("with 0 the writes are as fast as the device; if not, something else throttles them")
@@ -141,7 +148,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A flusher whose writes wait `before_ms` for a request, and which waits so for `class`.
+    /// A flusher whose writes wait `before_ms` for a request, with waits of `class`.
     fn found(class: WaitClass, before_ms: u64, rotational: &str) -> Option<Finding> {
         let mut script = Script::new(10);
         let settings = [("queue/wbt_lat_usec", "2000"), ("queue/rotational", rotational)];
@@ -171,7 +178,7 @@ mod tests {
         assert!(found(WaitClass::Wbt, 25, "1").unwrap().fix.contains("own is 75000"));
     }
 
-    /// A program whose writes are throttled for three seconds with a target, beside one that reads as
+    /// A program whose writes are throttled for three seconds with a target, while another reads as
     /// long.
     fn beside(process: &str, file: &str, target: &str, reads: u32) -> Severity {
         let mut script = Script::new(10);
@@ -200,7 +207,7 @@ mod tests {
         assert!(beside("dd", "/out", "2000", 0) > Severity::Info);
         assert!(beside("dd", "/out", "2000", 40) > Severity::Info, "readers wait for 0.8 s");
         assert_eq!(beside("dd", "/out", "2000", 60), Severity::Info);
-        assert!(beside("dd", "/out", "300", 60) > Severity::Info, "somebody chose that");
+        assert!(beside("dd", "/out", "300", 60) > Severity::Info, "a configured target");
         assert_eq!(beside("postgres", "/db/base/1/2", "2000", 0), Severity::Info, "a checkpoint");
         assert!(beside("postgres", "/db/pg_wal/1", "2000", 0) > Severity::Info, "commits");
     }

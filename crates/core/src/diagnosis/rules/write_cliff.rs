@@ -1,39 +1,41 @@
-//! Writes are fast until something is full, then many times slower, with pauses; reads stay fine.
+//! Writes are fast until a cache is full, then many times slower, with pauses; reads stay fast.
 
 use super::*;
 use crate::analysis::patterns::{Bin, Timeline};
 use crate::analysis::summary::DeviceSummary;
 
-/// How many times longer writes take after the cliff. Reports of shingled disks and of flash without
-/// free blocks speak of 10 to 100 times (openzfs#10214, storj#3854).
+/// How many times longer writes take after the cliff. Reports on shingled disks and on flash
+/// without free blocks name 10 to 100 times (openzfs#10214, storj#3854).
 const SLOWER: f64 = 10.0;
-/// How many times longer reads may take then, with which they count as fine. Chosen.
+/// How many times longer reads may take after it and still count as fast. Chosen.
 const READS_FINE: f64 = 3.0;
-/// Writes before the cliff that must be seen, and after it, where few complete. Chosen.
+/// The least number of writes before the cliff, and after it, where few complete. Chosen.
 const WRITES: u64 = 30;
 const WRITES_AFTER: u64 = 3;
-/// What is left of the bytes a second, at most, where writes collapse. Chosen.
+/// The largest ratio of bytes per second after to before, for collapsed writes. Chosen.
 const LEFT: f64 = 0.5;
-/// Writes at the device since, on average, at least: a program that stopped writing is no cliff. Chosen.
+/// The least mean number of writes at the device since: a program that stopped writing is not a
+/// cliff. Chosen.
 const BUSY: f64 = 0.5;
-/// Reads on both sides that must be seen before anything is said of them. Chosen.
+/// The least number of reads on each side to compare them. Chosen.
 const READS: u64 = 10;
-/// A bin is in a pause where writes complete at less than this share of their rate before. Chosen.
+/// A bin is a pause if writes complete at less than this share of their rate before. Chosen.
 const PAUSE: f64 = 0.1;
-/// The share of the time after the cliff that is pauses, at least: a limit slows evenly, such a device
-/// stops and goes. Chosen.
+/// The least share of pauses after the cliff: a limit slows writes evenly, such a device stops and
+/// starts. Chosen.
 const PAUSED: f64 = 0.2;
-/// Bins of half a second on each side, at least: shorter is a burst of other writes.
+/// The least number of bins of half a second on each side: a shorter one is a burst of other
+/// writes.
 const BINS: usize = 3;
 
 rule!(
     "write-cliff",
-    "a device whose place for fast writes is full",
+    "exhausted fast-write cache of a device",
     "A shingled disk (SMR) takes writes into a cache zone, and a flash drive into free or fast \
-     blocks. When these are used up, the device must rewrite whole zones or erase blocks before it \
-     can take more: writes take ten to a hundred times longer and stop for seconds, while reads go \
-     on as before. After some idle time all is well again.",
-    "Reads that are as slow, or writes that are slowed evenly: that is a limit.",
+     blocks. When these are exhausted, the device must rewrite whole zones or erase blocks before \
+     it can take more: writes take ten to a hundred times longer and pause for seconds, while \
+     reads are as fast as before. After some idle time it recovers.",
+    "Reads are as slow, or writes are slowed evenly: then it is a limit.",
     needs: [FineTime],
     symptoms: ["device-slow-tail", "burst-credits", "noisy-neighbour", "fsync-heavy", "flush-cost"],
 );
@@ -50,8 +52,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let kind = kind_of(facts, device);
     let waited = facts.waits(|it| it.device.as_deref() == Some(name));
     let sentence = format!(
-        "writes to {name} take {} instead of {} since {} after the watch began, and \
-             stop again and again: {}",
+        "writes to {name} take {} instead of {} since {} after the watch began, and pause \
+             repeatedly: {}",
         words::time(cliff.after_ns),
         words::time(cliff.before_ns),
         words::time(cliff.since_ns),
@@ -70,29 +72,35 @@ fn judge(facts: &Facts<'_>) -> Judged {
     let mut finding = finding
         .about(facts::subject_of(name, facts.top_process(device, |_| true)))
         .sure(sure)
-        .shown("mean write before", cliff.before_ns, "ns", format!("iowhy stat -d {name} 1"))
-        .shown("mean write since", cliff.after_ns, "ns", format!("iowhy stat -d {name} 1"))
         .shown(
-            "time in which hardly a write completed",
+            "mean write latency before",
+            cliff.before_ns,
+            "ns",
+            format!("iowhy stat -d {name} 1"),
+        )
+        .shown("mean write latency since", cliff.after_ns, "ns", format!("iowhy stat -d {name} 1"))
+        .shown(
+            "share of time with hardly a completed write",
             cliff.paused * 100.0,
             "%",
             format!("iowhy stat -d {name} 1"),
         );
     if let Some((before, after)) = cliff.reads {
         finding = finding
-            .shown("mean read before", before, "ns", format!("iowhy stat -d {name} 1"))
-            .shown("mean read since", after, "ns", format!("iowhy stat -d {name} 1"));
+            .shown("mean read latency before", before, "ns", format!("iowhy stat -d {name} 1"))
+            .shown("mean read latency since", after, "ns", format!("iowhy stat -d {name} 1"));
     }
     Ok(finding
         .fix(kind.fix)
         .check(
-            "let it be idle for some minutes: if writes are as fast as at first, and slow again \
-         after as many bytes, it is this; a limit of the provider does not care for bytes",
+            "leave it idle for some minutes: if writes are then as fast as at first, and slow \
+         again after as many bytes, this confirms it; a provider's limit does not depend on bytes \
+         written",
         )
         .into())
 }
 
-/// What kind of device it is, as far as it says.
+/// The kind of device, as far as it reports it.
 struct Kind {
     what: &'static str,
     fix: &'static str,
@@ -103,16 +111,16 @@ struct Kind {
 const SHINGLED: Kind = Kind {
     what: "a shingled disk rewrites its zones",
     fix: "write less at once, and sequentially; do not use such a disk for databases, RAID \
-          rebuilds or ZFS resilvering: a disk without shingles (CMR)",
+          rebuilds or ZFS resilvering: use a disk without shingles (CMR)",
     is_known: true,
 };
 const ROTATING: Kind =
-    Kind { what: "as of a shingled disk that rewrites its zones", is_known: false, ..SHINGLED };
+    Kind { what: "like a shingled disk that rewrites its zones", is_known: false, ..SHINGLED };
 const FLASH: Kind = Kind {
-    what: "its fast or free blocks are used up",
-    fix: "let it know what is free (`fstrim -v MOUNTPOINT`, and fstrim.timer; it only tells the \
-          drive about space that the file system does not use, but data deleted by mistake is then \
-          beyond recovery), keep a tenth of it unused, or a drive made for steady writes",
+    what: "its fast or free blocks are exhausted",
+    fix: "trim free space (`fstrim -v MOUNTPOINT`, and fstrim.timer; this only reports unused file \
+          system space to the drive, but data deleted by mistake is then beyond recovery), keep a \
+          tenth of it unused, or use a drive built for sustained writes",
     is_known: false,
 };
 
@@ -125,19 +133,19 @@ fn kind_of(facts: &Facts<'_>, device: &DeviceSummary) -> Kind {
     }
 }
 
-/// Where writes became slow.
+/// The point where writes became slow.
 struct Cliff {
     since_ns: f64,
     before_ns: f64,
     after_ns: f64,
     /// The share of the time since in which hardly a write completed.
     paused: f64,
-    /// The mean read before and since, where there are enough.
+    /// The mean read latency before and since, nanoseconds, if there are enough.
     reads: Option<(f64, f64)>,
     extra_ns: u64,
 }
 
-/// What one side of the cliff is like.
+/// Sums of one side of the cliff.
 #[derive(Clone, Copy, Default)]
 struct Side {
     bytes: u64,
@@ -174,7 +182,7 @@ fn cliff(timeline: &Timeline) -> Option<Cliff> {
     let places = first + BINS..(bins.len() + 1).saturating_sub(BINS);
     let ratio =
         |at: usize| Side::of(&bins[at..]).write() / Side::of(&bins[first..at]).write().max(1.0);
-    // Of places that part it as well, the first: where nothing completes nothing tells.
+    // The first of equally good split points, since bins without completions make no difference.
     let at = places.rev().max_by(|a, b| ratio(*a).total_cmp(&ratio(*b)))?;
     let (before, after) = (Side::of(&bins[first..at]), Side::of(&bins[at..]));
     let rate = before.writes as f64 / (at - first) as f64;
@@ -184,7 +192,7 @@ fn cliff(timeline: &Timeline) -> Option<Cliff> {
         (before.reads >= READS && after.reads >= READS).then(|| (before.read(), after.read()));
     let fine = reads.is_none_or(|(before, after)| after <= READS_FINE * before);
     let slow = after.write() >= SLOWER * before.write();
-    // Bursts of writeback are slow one by one, too, and move more than what was before.
+    // In writeback bursts each write is slow, too, but they move more than before.
     let span = (at - first) as f64 / (bins.len() - at) as f64;
     let moved = |side: &Side, span: f64| side.bytes as f64 / span;
     let collapsed = moved(&after, 1.0) <= LEFT * moved(&before, span);
@@ -210,8 +218,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Writes of 2 ms for four seconds; then, if `stops`, one each two seconds takes so long, else each takes
-    /// `slow` evenly. Reads take 4 ms, and `reads` from then on.
+    /// Writes of 2 ms for four seconds; then, if `stops`, one every two seconds takes that long,
+    /// else each takes `slow` evenly. Reads take 4 ms, and `reads` from then on.
     fn found(zoned: &str, slow: u64, stops: bool, reads: u64) -> Option<Finding> {
         let mut script = Script::new(10);
         let settings = [("queue/zoned", zoned), ("queue/rotational", "1")];

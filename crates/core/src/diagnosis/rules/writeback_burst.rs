@@ -1,42 +1,46 @@
-//! Dirty pages pile up and are written at once, and readers wait behind them.
+//! Dirty pages accumulate and are written in bursts, and readers wait behind them.
 
 use super::*;
 use crate::analysis::patterns::{Bin, Timeline};
 use crate::analysis::summary::DeviceSummary;
 
-/// The share of the bins that may hold most of the writing. Chosen: a saw-tooth, not a stream.
+/// The largest share of the bins that holds most of the writes. Chosen: a saw-tooth, not a stream.
 const BINS_SHARE: f64 = 0.5;
-/// The share of the written bytes that those bins hold.
+/// The least share of the written bytes in those bins.
 const BYTES_SHARE: f64 = 0.8;
 /// How many times slower reads are in these bins. Chosen.
 const SLOWER: f64 = 2.5;
-/// Reads that each kind of bin must hold.
+/// The least number of reads in each kind of bin.
 const READS: u64 = 20;
 
 rule!(
     "writeback-burst",
-    "bursts of writeback",
-    "Buffered writes change only memory. The kernel writes them every few seconds, or when enough are \
-     dirty, as fast as the device takes them. For as long as that lasts its queue is full of writes, \
-     and every read waits behind them. In between all is well, so that averages look harmless.",
-    "Reads that are as slow without the writes.",
+    "writeback bursts",
+    "Buffered writes change only memory. The kernel writes dirty pages every few seconds, or when \
+     there are enough, as fast as the device takes them. During a burst its queue is full of \
+     writes, and every read waits behind them. Between bursts reads are fast, so averages look \
+     harmless.",
+    "Reads are as slow without the writes.",
     needs: [Origins, FineTime],
     symptoms: ["noisy-neighbour", "device-slow-tail"],
 );
 
 fn judge(facts: &Facts<'_>) -> Judged {
-    let mut found = facts.devices().iter().filter_map(|device| bursts(facts, device).map(|it| (device, it)));
+    let mut found =
+        facts.devices().iter().filter_map(|device| bursts(facts, device).map(|it| (device, it)));
     let Some((device, burst)) = found.next() else { return Ok(Verdict::Clear) };
     let name = &device.device;
     let writer = facts.top_process(device, |row| {
-        row.usage.directions[crate::analysis::Direction::Write].bytes > 0 && !row.subject.process.starts_with("jbd2")
+        row.usage.directions[crate::analysis::Direction::Write].bytes > 0
+            && !row.subject.process.starts_with("jbd2")
     });
     let subject = facts::subject_of(name, writer);
     let reads = crate::analysis::Direction::Read;
-    let all_reads = facts::stage(device, reads, crate::analysis::Interval::Q2c).map_or(0, |it| it.sum_ns);
+    let all_reads =
+        facts::stage(device, reads, crate::analysis::Interval::Q2c).map_or(0, |it| it.sum_ns);
     let waiting = facts.waits(|group| group.device.as_deref() == Some(name));
     let sentence = format!(
-        "writes reach {name} in bursts: its reads take {} while the data of {} is written, {} otherwise",
+        "writes reach {name} in bursts: reads take {} while data of {} is written back, {} otherwise",
         words::time(burst.during_ns),
         words::who(&subject),
         words::time(burst.calm_ns),
@@ -48,11 +52,11 @@ fn judge(facts: &Facts<'_>) -> Judged {
     };
     Ok(finding
         .about(subject)
-        .shown("mean read while pages are written back", burst.during_ns, "ns", format!("iowhy stat -d {name} 1"))
-        .shown("mean read otherwise", burst.calm_ns, "ns", format!("iowhy stat -d {name} 1"))
-        .shown("written in the bursts", burst.share * 100.0, "%", format!("iowhy stat -d {name}"))
-        .fix("start writing earlier (`sysctl vm.dirty_background_bytes=67108864`, of the whole machine), let the writer write out as it goes (sync_file_range, O_DIRECT), or let the kernel slow it down (queue/wbt_lat_usec; io.max of its cgroup, version 2 only)")
-        .check("pause the writer: if reads stay as slow, they have another reason")
+        .shown("mean read latency during writeback", burst.during_ns, "ns", format!("iowhy stat -d {name} 1"))
+        .shown("mean read latency otherwise", burst.calm_ns, "ns", format!("iowhy stat -d {name} 1"))
+        .shown("share of bytes written in bursts", burst.share * 100.0, "%", format!("iowhy stat -d {name}"))
+        .fix("start writeback earlier (`sysctl vm.dirty_background_bytes=67108864`, which affects the entire machine), let the writer write out as it goes (sync_file_range, O_DIRECT), or let the kernel throttle it (queue/wbt_lat_usec; io.max of its cgroup, version 2 only)")
+        .check("pause the writer: if reads stay as slow, they have another cause")
         .into())
 }
 

@@ -1,10 +1,10 @@
-//! Threads wait for XFS's own bookkeeping: inodes that memory reclaim must write, pinned inodes,
-//! headers of allocation groups.
+//! Threads wait for XFS internals: inodes that memory reclaim must write, pinned inodes, headers of
+//! allocation groups.
 
 use super::*;
 use facts::Stacked;
 
-/// Memory reclaim that writes inodes, or waits for those that the log holds.
+/// Functions of memory reclaim that write inodes, or wait for those pinned by the log.
 const INODES: &[&str] = &[
     "xfs_reclaim_inode*",
     "xfs_iunpin*",
@@ -12,9 +12,9 @@ const INODES: &[&str] = &[
     "xfs_iflush*",
     "xfs_fs_free_cached_objects",
 ];
-/// The list of what the log still holds, which must be written before inodes are free.
+/// Functions of the AIL, the list of logged items that must be written before inodes are freed.
 const AIL: &[&str] = &["xfs_ail_push*", "xfsaild*", "xfs_inode_item_push"];
-/// Headers of free space and of inodes, of which each allocation group has one.
+/// Functions that lock the free space and inode headers of an allocation group.
 const GROUPS: &[&str] = &[
     "xfs_alloc_read_agf",
     "xfs_read_agf",
@@ -23,18 +23,17 @@ const GROUPS: &[&str] = &[
     "xfs_read_agi",
     "xfs_dialloc*",
 ];
-/// A buffer that another thread has locked.
+/// Functions that wait for a buffer locked by another thread.
 const LOCKED: &[&str] = &["xfs_buf_lock", "xfs_buf_find_lock"];
 
 rule!(
     "xfs-contention",
-    "XFS's inode reclaim or allocation groups",
-    "XFS keeps changed inodes in memory until its log lets them go (the AIL). When memory runs out \
-     first, a task that needs a page must wait until such inodes are written. And each allocation \
-     group has one header of its free space and one of its inodes, which one transaction at a time \
-     may change: many threads that make, lengthen or remove files in few groups stand in a queue \
-     there.",
-    "Waits for the same inode's lock (inode-lock), or for room in the log (journal-full).",
+    "XFS inode reclaim or allocation group contention",
+    "XFS keeps dirty inodes in memory until its log releases them (the AIL). If memory runs out \
+     first, a thread that needs a page waits until such inodes are written. Each allocation group \
+     also has one header for free space and one for inodes, which only one transaction at a time \
+     may change: many threads that create, extend or remove files in few groups queue up there.",
+    "The waits are for one inode's lock (inode-lock), or for log space (journal-full).",
     needs: [Waits],
     symptoms: ["inode-lock", "memory-reclaim"],
 );
@@ -62,17 +61,17 @@ fn finding(facts: &Facts<'_>, stacked: &Stacked<'_>, of_groups: bool) -> Finding
         (
             "waits for the header of an allocation group that another thread is changing",
             "allocate more at a time (an extent size hint: `xfs_io -c 'extsize 16m' DIRECTORY` for \
-             files made in it later; fallocate), fewer threads that make and remove files at once, \
-             different directories for them (XFS puts each directory into a group of its own); a \
-             file system that was grown from a small one has many small groups, one that is small \
-             has few: `xfs_info MOUNTPOINT` says agcount; keep some space free",
+             files created in it later; fallocate), let fewer threads create and remove files at \
+             once, in different directories (XFS puts each directory in a group of its own); a \
+             file system grown from a small one has many small groups, a small one has few: \
+             `xfs_info MOUNTPOINT` shows agcount; keep some space free",
         )
     } else {
         (
-            "waits until changed inodes are written, so that memory can be freed",
-            "more memory for the page and inode caches, or fewer files touched at once (a scan, a \
-             backup); a faster log device; Linux 5.9 and later no longer wait for inodes in \
-             direct reclaim",
+            "waits until dirty inodes are written, so that memory can be reclaimed",
+            "provide more memory for the page and inode caches, or access fewer files at once (a \
+             scan, a backup); use a faster log device; Linux 5.9 and later no longer wait for \
+             inodes in direct reclaim",
         )
     };
     Finding::of_blocked(
@@ -82,18 +81,13 @@ fn finding(facts: &Facts<'_>, stacked: &Stacked<'_>, of_groups: bool) -> Finding
     )
     .about(subject)
     .sure(Confidence::Certain)
-    .shown(
-        "waits with XFS's bookkeeping in their stack",
-        stacked.time_ns as f64,
-        "ns",
-        "iowhy waits",
-    )
-    .shown("how often", stacked.waits as f64 / facts.seconds(), "1/s", "iowhy waits")
-    .shown("longest", stacked.longest_ns as f64, "ns", "iowhy waits")
+    .shown("blocked time in XFS internals", stacked.time_ns as f64, "ns", "iowhy waits")
+    .shown("waits in XFS internals", stacked.waits as f64 / facts.seconds(), "1/s", "iowhy waits")
+    .shown("longest wait", stacked.longest_ns as f64, "ns", "iowhy waits")
     .fix(fix)
     .check(
-        "`iowhy waits --by stack`: with fewer threads at once these functions vanish \
-             from it; if they stay, one alone waits for the device",
+        "`iowhy waits --by stack`: with fewer concurrent threads these functions disappear from \
+             it; if they stay, a single thread waits for the device",
     )
 }
 
@@ -123,7 +117,7 @@ mod tests {
             "shrink_node",
         ];
         let inodes = found(WaitClass::Reclaim, &stack).unwrap();
-        assert!(inodes.sentence.contains("changed inodes"), "{}", inodes.sentence);
+        assert!(inodes.sentence.contains("dirty inodes"), "{}", inodes.sentence);
         assert_eq!((inodes.severity, inodes.confidence), (Severity::Critical, Confidence::Certain));
         let stack = [
             "down",
