@@ -1,7 +1,7 @@
 //! The use of files, the part that the kernel counts: which system calls are traced, the two tables
 //! of counts, and when tracing stops because the rate is too high.
 //!
-//! What does not belong here: which calls are counted (see [`crate::file_calls`]), and what the counts mean
+//! What does not belong here: which calls are counted (see `file_calls`), and what the counts mean
 //! (see [`crate::decode::uses`]).
 
 use crate::host::system;

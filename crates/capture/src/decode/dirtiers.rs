@@ -73,10 +73,10 @@ mod tests {
     #[test]
     fn what_was_not_watched_is_not_from_before() {
         let mut dirtiers = Dirtiers::default();
-        assert_eq!(dirtiers.reason(), "who dirties pages could not be watched");
+        assert_eq!(dirtiers.reason(), "dirtiers could not be recorded");
         dirtiers.watched = true;
         assert_eq!(dirtiers.reason(), "dirtied before the watch");
         dirtiers.missed = true;
-        assert_eq!(dirtiers.reason(), "dirtied before the watch, or by one that was not seen");
+        assert_eq!(dirtiers.reason(), "dirtied before the watch, or its dirtier was missed");
     }
 }
