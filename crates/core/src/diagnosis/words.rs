@@ -55,7 +55,7 @@ pub(crate) fn who(subject: &super::Subject) -> String {
     process(name, subject.pid, subject.container.as_deref())
 }
 
-/// The subject's number as a command names it: `30603`, or `PID` where it is not known.
+/// The subject's PID for a command: `30603`, or `PID` if unknown.
 pub(crate) fn pid(subject: &super::Subject) -> String {
     match subject.pid {
         Some(pid) if pid > 0 => pid.to_string(),
@@ -63,7 +63,7 @@ pub(crate) fn pid(subject: &super::Subject) -> String {
     }
 }
 
-/// ` on sda`, or nothing where the device is not known.
+/// ` on sda`, or nothing if the device is unknown.
 pub(crate) fn on(subject: &super::Subject) -> String {
     subject.device.as_ref().map(|device| format!(" on {device}")).unwrap_or_default()
 }
@@ -77,8 +77,8 @@ pub(crate) fn flags(subject: &super::Subject) -> String {
     }
 }
 
-/// What names have in common, with a star for what differs: `/tmp/*/N.txt`. Runs of digits count as
-/// one thing where they differ.
+/// The common pattern of names, with a star for what differs: `/tmp/*/N.txt`. Differing runs of
+/// digits become `N`.
 pub(crate) fn pattern(names: &[&str]) -> Option<String> {
     let (first, rest) = names.split_first()?;
     if rest.is_empty() {
