@@ -10,8 +10,8 @@ use crate::model::Origin;
 
 /// The least share of requests without a known origin at which origins count as missing.
 const UNKNOWN: f64 = 0.5;
-/// Bins longer than this hide bursts that come every few seconds, nanoseconds: the kernel's flusher wakes
-/// up every 5 s (vm.dirty_writeback_centisecs).
+/// Bins longer than this hide bursts that come every few seconds, nanoseconds: the kernel's flusher
+/// wakes up every 5 s (vm.dirty_writeback_centisecs).
 const COARSE_NS: u64 = 5_000_000_000;
 
 /// Data that a watch may lack.

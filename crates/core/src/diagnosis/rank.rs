@@ -109,8 +109,7 @@ fn stands_above(finding: &Finding, bottleneck: &Finding) -> bool {
 /// The bottleneck that reports for a device what others report for its waits.
 const SATURATED: &str = "device-saturated";
 
-/// Whether a cause explains the time of a bottleneck: on the same device or a disk of it, and most of
-/// the time.
+/// Whether a cause explains most of the time of a bottleneck, on the same device or a disk of it.
 fn covers(cause: &Finding, bottleneck: &Finding, is_below: &dyn Fn(&str, &str) -> bool) -> bool {
     let same = match (&cause.subject.device, &bottleneck.subject.device) {
         (Some(a), Some(b)) => a == b || is_below(a, b),

@@ -108,7 +108,7 @@ fn fix(subject: &Subject) -> String {
     }
 }
 
-/// Who reads in bulk: some processes of one name, or all of them.
+/// A bulk reader: some processes of one name, or all of them.
 struct Scan {
     /// The largest of them, with the usage of all of them.
     row: Row<ProcessRow>,
