@@ -1,4 +1,4 @@
-//! What rules ask a summary. Pure: nothing here judges.
+//! What rules query of a summary. Pure: nothing here judges.
 
 use super::missing::Missing;
 use super::subject::Subject;
@@ -25,34 +25,34 @@ pub use beside::{Work, has_name};
 pub use over_time::OverTime;
 pub use stacked::Stacked;
 
-/// From which share of requests without a record on figures are too low to be sure of.
+/// The share of requests without a record above which figures are too low to be sure.
 const LOSSY: f64 = 0.05;
-/// From which share on they may be those of a few requests that happen to have a record.
+/// The share above which figures may come from the few requests that happen to have a record.
 const MOSTLY_LOST: f64 = 0.5;
 
-/// Transports of drives that are built in; the others are somebody's network or hypervisor.
+/// Transports of local drives; the others are a network or a hypervisor.
 const ATTACHED: &[&str] = &["pcie", "sata", "sas", "usb", "mmc", "pci"];
-/// Models of volumes on a network that a card shows as a drive, also where nothing is virtual: what those of
-/// Amazon, Google and Alibaba call themselves in `nvme list`.
+/// Models of network volumes that a card presents as a drive, even on bare metal: the names of
+/// Amazon's, Google's and Alibaba's in `nvme list`.
 const VOLUMES: &[&str] =
     &["Amazon Elastic Block Store", "nvme_card", "Alibaba Cloud Elastic Block Storage"];
-/// Transports of the hypervisors that clouds run, and few others.
+/// Transports of hypervisors that hardly anyone but clouds runs.
 const OF_CLOUDS: &[&str] = &["hyperv", "xen"];
-/// How deep devices stand on each other at most.
+/// The greatest depth of stacked devices.
 const LAYERS: usize = 8;
 
-/// Who gives a device to the machine.
+/// Who provides a device to the machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Seller {
     /// A cloud, which sells it with a limit.
     Cloud,
     /// A hypervisor, which may limit it.
     Hypervisor,
-    /// Nobody that is known: it may be the machine's own.
+    /// Unknown: it may be the machine's own.
     Unknown,
 }
 
-/// What rules ask.
+/// Queries for rules.
 #[derive(Debug)]
 pub struct Facts<'a> {
     summary: &'a Summary,
@@ -60,21 +60,21 @@ pub struct Facts<'a> {
     over_time: OverTime,
 }
 
-/// Some of the waits.
+/// A selection of waits.
 #[derive(Clone, Debug, Default)]
 pub struct Waited<'a> {
     /// The groups, longest first.
     pub groups: Vec<&'a WaitGroup>,
     /// Their time, nanoseconds.
     pub time_ns: u64,
-    /// The part of it that is for their class, not for requests or a CPU, nanoseconds.
+    /// The part of it spent in their class, not on requests or waiting for a CPU, nanoseconds.
     pub class_ns: u64,
-    /// How many waits.
+    /// The number of waits.
     pub waits: u64,
 }
 
 impl<'a> Waited<'a> {
-    /// These groups, longest first.
+    /// Returns the waits of these groups, longest first.
     pub(super) fn of(groups: Vec<&'a WaitGroup>) -> Waited<'a> {
         let sum = |of: fn(&WaitGroup) -> u64| groups.iter().map(|group| of(group)).sum();
         Waited {
@@ -85,17 +85,17 @@ impl<'a> Waited<'a> {
         }
     }
 
-    /// The mean length, nanoseconds.
+    /// Returns the mean length, nanoseconds.
     pub fn mean_ns(&self) -> f64 {
         self.time_ns as f64 / self.waits.max(1) as f64
     }
 
-    /// The longest, nanoseconds.
+    /// Returns the longest, nanoseconds.
     pub fn longest_ns(&self) -> u64 {
         self.groups.iter().map(|group| group.longest_ns).max().unwrap_or(0)
     }
 
-    /// Who waited longest, on which device and for which file.
+    /// Returns the process that waited longest, with its device and file.
     pub fn subject(&self) -> Subject {
         let Some(longest) = self.groups.first() else { return Subject::default() };
         let of_device = self.groups.iter().find_map(|group| group.device.clone());
@@ -108,55 +108,56 @@ impl<'a> Waited<'a> {
         }
     }
 
-    /// Threads of the process that waited longest.
+    /// Returns the number of threads of the process that waited longest.
     pub fn threads(&self) -> u64 {
         self.groups.first().map_or(0, |group| group.threads)
     }
 }
 
 impl<'a> Facts<'a> {
-    /// The facts of a summary.
+    /// Returns the facts of a summary.
     pub fn new(summary: &'a Summary) -> Facts<'a> {
         let blocked_ns = summary.ledger.as_ref().map_or(0, |ledger| ledger.blocked_ns);
         Facts { summary, blocked_ns, over_time: over_time::over_time(summary) }
     }
 
-    /// The summary itself.
+    /// Returns the summary itself.
     pub fn summary(&self) -> &'a Summary {
         self.summary
     }
 
-    /// How long the watch lasted, nanoseconds.
+    /// Returns the duration of the watch, nanoseconds.
     pub fn duration_ns(&self) -> u64 {
         self.summary.watch.duration_ns
     }
 
-    /// How long it lasted, seconds; never 0.
+    /// Returns the duration of the watch, seconds; never 0.
     pub fn seconds(&self) -> f64 {
         (self.duration_ns() as f64 / 1e9).max(1e-3)
     }
 
-    /// Time that threads of programs were blocked, nanoseconds.
+    /// Returns the blocked time of programs' threads, nanoseconds.
     pub fn blocked_ns(&self) -> u64 {
         self.blocked_ns
     }
 
-    /// Time that they were blocked, without the waits that are known to be for other devices: what one
-    /// device is to be judged by, however many threads wait elsewhere. Nanoseconds.
+    /// Returns the blocked time without waits known to be for other devices, nanoseconds: the basis
+    /// for judging one device, however many threads wait elsewhere.
     pub fn blocked_near(&self, device: &str) -> u64 {
         let groups = self.summary.patterns.waits.iter();
         let elsewhere = groups.filter(|it| it.device.as_deref().is_some_and(|it| it != device));
         self.blocked_ns.saturating_sub(elsewhere.map(|group| group.time_ns).sum())
     }
 
-    /// How many steps less sure a finding is for what the watch has lost: one where it is lossy or was
-    /// cut off, two where both or most is lost.
+    /// Returns by how many steps losses lower the confidence: one if the watch is lossy or cut off,
+    /// two if both or if most is lost.
     pub fn doubts(&self) -> usize {
         let lost = self.lost_share().map_or(0, |share| if share > MOSTLY_LOST { 2 } else { 1 });
         lost + usize::from(!self.summary.watch.finished)
     }
 
-    /// Whether so many waits lack their stack, or are lost, that their classes are too low to be sure of.
+    /// Whether too many waits lack their stack, or are lost, to be sure of the sums of their
+    /// classes.
     pub fn loses_waits(&self) -> bool {
         let lost: u64 = self.summary.losses.waits().map(|loss| loss.count).sum();
         let kept: u64 = self.summary.patterns.waits.iter().map(|group| group.waits).sum();
@@ -164,8 +165,8 @@ impl<'a> Facts<'a> {
         lost as f64 > LOSSY * all as f64
     }
 
-    /// The share of the requests without a record, where it is worth a word. Which devices they were of
-    /// nobody knows, so it is of all that were seen, also of those that a filter left out.
+    /// Returns the share of requests without a record, if it matters. Their devices are unknown, so
+    /// it is a share of all requests seen, including those that a filter left out.
     pub fn lost_share(&self) -> Option<f64> {
         let watch = &self.summary.watch;
         let seen = watch.requests.saturating_add(watch.left_out_requests);
@@ -174,15 +175,15 @@ impl<'a> Facts<'a> {
         (share > LOSSY).then_some(share)
     }
 
-    /// An answer only where waits were recorded.
+    /// Returns an error unless waits were recorded.
     pub fn need_waits(&self) -> Result<(), Missing> {
         match self.summary.ledger {
             Some(_) => Ok(()),
-            None => Err(Missing("no wait of a thread is in the data".to_owned())),
+            None => Err(Missing("waits of threads are not in the data".to_owned())),
         }
     }
 
-    /// An answer only where requests have owners.
+    /// Returns an error unless requests have owners.
     pub fn need_processes(&self) -> Result<(), Missing> {
         if self.summary.processes.is_absent() && self.summary.watch.requests > 0 {
             return Err(Missing("processes are not in the data".to_owned()));
@@ -190,7 +191,7 @@ impl<'a> Facts<'a> {
         Ok(())
     }
 
-    /// An answer only where code paths were taken.
+    /// Returns an error unless code paths were sampled.
     pub fn need_stacks(&self) -> Result<(), Missing> {
         if self.summary.code_paths.sampled_requests == 0 && self.summary.watch.requests > 0 {
             return Err(Missing("kernel stacks are not in the data".to_owned()));
@@ -198,95 +199,97 @@ impl<'a> Facts<'a> {
         Ok(())
     }
 
-    /// An answer only where stages are known from queueing on.
+    /// Returns an error unless stages are known from Q on.
     pub fn need_queueing(&self) -> Result<(), Missing> {
         let mut intervals = self.devices().iter().flat_map(|device| &device.directions.0);
         if intervals.any(|it| it.intervals[Interval::Q2c].is_some()) || self.devices().is_empty() {
             return Ok(());
         }
-        Err(Missing("when requests were queued is not in the data".to_owned()))
+        Err(Missing("queueing times of requests are not in the data".to_owned()))
     }
 
-    /// The devices, most time first.
+    /// Returns the devices, most time first.
     pub fn devices(&self) -> &'a [DeviceSummary] {
         &self.summary.devices
     }
 
-    /// The device that was asked for by programs with the most time that fits.
+    /// Returns the matching device with the most request time.
     pub fn busiest(&self, fits: impl Fn(&DeviceSummary) -> bool) -> Option<&'a DeviceSummary> {
         let time = |device: &&DeviceSummary| device_time_ns(device);
         self.devices().iter().filter(|device| fits(device)).max_by_key(time)
     }
 
-    /// How a device is used.
+    /// Returns the usage patterns of a device.
     pub fn patterns(&self, device: &str) -> Option<&'a DevicePatterns> {
         self.summary.patterns.devices.iter().find(|patterns| patterns.device == device)
     }
 
-    /// The waits that fit.
+    /// Returns the waits that match.
     pub fn waits(&self, fits: impl Fn(&WaitGroup) -> bool) -> Waited<'a> {
         Waited::of(self.summary.patterns.waits.iter().filter(|group| fits(group)).collect())
     }
 
-    /// The waits of one class, of the classes' own time.
+    /// Returns the waits of one class.
     pub fn waits_for(&self, class: WaitClass) -> Waited<'a> {
         self.waits(|group| group.class == class)
     }
 
-    /// The waits of the kernel's own threads that fit: in no sum of what programs were blocked.
+    /// Returns the matching waits of kernel threads, which are not part of the blocked time.
     pub fn kernel_waits(&self, fits: impl Fn(&WaitGroup) -> bool) -> Waited<'a> {
         let groups = self.summary.patterns.kernel_waits.iter();
         Waited::of(groups.filter(|group| fits(group)).collect())
     }
 
-    /// Time of kernel threads' waits whose stack holds one of `functions`, nanoseconds, and how many.
+    /// Returns time (nanoseconds) and number of kernel threads' waits whose stack contains one of
+    /// `functions`.
     pub fn kernel_waits_in(&self, functions: &[&str]) -> (u64, u64) {
         let stacks = self.summary.patterns.kernel_wait_stacks.iter();
         let stacks = stacks.filter(|it| has_function(&it.functions, functions));
         stacks.fold((0, 0), |sum, stack| (sum.0 + stack.time_ns, sum.1 + stack.waits))
     }
 
-    /// Time of waits whose kernel stack holds one of `functions`, nanoseconds, and how many.
+    /// Returns time (nanoseconds) and number of waits whose kernel stack contains one of
+    /// `functions`.
     pub fn waits_in(&self, functions: &[&str]) -> (u64, u64) {
         self.waits_with(|stack| has_function(&stack.functions, functions))
     }
 
-    /// Time of waits whose kernel stack fits, nanoseconds, and how many.
+    /// Returns time (nanoseconds) and number of waits whose kernel stack matches.
     pub fn waits_with(&self, fits: impl Fn(&WaitStack) -> bool) -> (u64, u64) {
         let stacks = self.summary.patterns.wait_stacks.iter().filter(|stack| fits(stack));
         stacks.fold((0, 0), |sum, stack| (sum.0 + stack.time_ns, sum.1 + stack.waits))
     }
 
-    /// The code paths of requests that go through one of `functions` of the kernel.
+    /// Returns the code paths of requests that go through one of the kernel's `functions`.
     pub fn paths(&self, functions: &[&str]) -> Vec<&'a Row<CodePathRow>> {
         let rows = self.summary.code_paths.table.rows.iter();
         rows.filter(|row| has_function(&row.subject.kernel, functions)).collect()
     }
 
-    /// The code paths of one device's requests that go through one of `functions` of the kernel; their
-    /// shares are of that device's requests.
+    /// Returns the code paths of one device's requests through one of the kernel's `functions`;
+    /// their shares are of that device's requests.
     pub fn paths_on(&self, device: &str, functions: &[&str]) -> Vec<&'a Row<CodePathRow>> {
         let rows = self.patterns(device).map_or(&[][..], |it| &it.code_paths).iter();
         rows.filter(|row| has_function(&row.subject.kernel, functions)).collect()
     }
 
-    /// The share of the requests' time that goes through one of `functions` of the kernel.
+    /// Returns the share of the request time that goes through one of the kernel's `functions`.
     pub fn path_share(&self, functions: &[&str]) -> f64 {
         self.paths(functions).iter().map(|row| row.usage.time_share).sum()
     }
 
-    /// A setting of a device's queue when the watch began, such as `queue/nr_requests`.
+    /// Returns a device setting when the watch began, such as `queue/nr_requests`.
     pub fn setting(&self, device: &DeviceSummary, name: &str) -> Option<&'a str> {
         let found = self.devices().iter().find(|it| it.device == device.device)?;
         found.settings.get(name).map(String::as_str)
     }
 
-    /// A setting as a number.
+    /// Returns a setting as a number.
     pub fn number(&self, device: &DeviceSummary, name: &str) -> Option<f64> {
         self.setting(device, name)?.trim().parse().ok()
     }
 
-    /// A setting as it was last seen, as a number.
+    /// Returns the last known value of a setting, as a number.
     pub fn latest_number(&self, device: &DeviceSummary, name: &str) -> Option<f64> {
         let mut changed = self.summary.changed_settings.iter().rev();
         let last = changed
@@ -297,15 +300,14 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// Whether the device is a drive that is built into a machine of one's own, or stands on such drives only:
-    /// as far as it tells, nobody else uses it, and nobody sold it by the request. `false` where that is not
-    /// known.
+    /// Whether the device is a local drive of a physical machine, or stands on such drives only: as
+    /// far as known, it is neither shared nor sold with a limit. `false` if unknown.
     pub fn is_own_drive(&self, device: &DeviceSummary) -> bool {
         let is_physical = self.summary.environment.is_virtual == Some(false);
         is_physical && self.is_built_in(&device.device, LAYERS)
     }
 
-    /// Who gives the device to this machine, and may limit it.
+    /// Returns who provides the device to this machine, and may limit it.
     pub fn seller(&self, device: &DeviceSummary) -> Seller {
         let model = device.model.as_deref().unwrap_or_default();
         let Some(transport) = device.transport.as_deref() else { return Seller::Unknown };
@@ -332,7 +334,8 @@ impl<'a> Facts<'a> {
         disk.transport.as_deref().is_some_and(|it| ATTACHED.contains(&it)) && !is_sold
     }
 
-    /// Whether a device, such as an array or a volume, stands on a disk, or on a device that does.
+    /// Whether a device, such as an array or a volume, stands on a disk, directly or through other
+    /// devices.
     pub fn stands_on(&self, upper: &str, disk: &str) -> bool {
         let devices = &self.summary.environment.devices;
         let mut reached = vec![upper];
@@ -348,28 +351,29 @@ impl<'a> Facts<'a> {
         false
     }
 
-    /// The whole disk of a partition; any other device itself.
+    /// Returns the whole disk of a partition; any other device itself.
     fn disk_of<'b>(&'b self, name: &'b str) -> &'b str {
         let mut devices = self.summary.environment.devices.iter();
         let whole = devices.find(|it| it.name == name).and_then(|it| it.partition_of.as_deref());
         whole.unwrap_or(name)
     }
 
-    /// The share of the pages that were read from a device through the page cache which had been read
-    /// before in this watch: they were dropped in between.
+    /// Returns the share of page cache reads from a device that repeat earlier reads of this watch:
+    /// those pages were evicted in between.
     pub fn pages_again(&self, device: &str) -> f64 {
         self.patterns(device)
             .map_or(0.0, |it| it.access.pages_again as f64 / it.access.watched_pages.max(1) as f64)
     }
 
-    /// The mounted file systems of a device.
+    /// Returns the mounted file systems of a device.
     pub fn mounts(&self, device: &DeviceSummary) -> Vec<&'a crate::model::environment::Mount> {
         let mounts = self.summary.environment.mounts.iter();
         let number = (device.major, device.minor);
         mounts.filter(|mount| mount.is_on(&device.device, number)).collect()
     }
 
-    /// The type of the file system on a device, or on what stands on it, where all there are of one.
+    /// Returns the file system type on a device, or on its upper devices, if it is the same for
+    /// all.
     pub fn file_system(&self, device: &str) -> Option<&'a str> {
         let environment = &self.summary.environment;
         let holds = |mount: &&crate::model::environment::Mount| {
@@ -388,7 +392,7 @@ impl<'a> Facts<'a> {
         kinds.all(|it| it == first).then_some(first)
     }
 
-    /// The process with most of a device's time, of those that fit.
+    /// Returns the matching process with most of a device's time.
     pub fn top_process(
         &self,
         device: &'a DeviceSummary,
@@ -397,18 +401,18 @@ impl<'a> Facts<'a> {
         device.processes.iter().find(|row| fits(row))
     }
 
-    /// What the watch shows over time.
+    /// Returns changes and rhythms over time.
     pub fn over_time(&self) -> &OverTime {
         &self.over_time
     }
 
-    /// Who comes back in bursts on a device, and moves most of its bytes.
+    /// Returns the periodic program that moves most of a device's bytes.
     pub fn burst(&self, device: &str) -> Option<&over_time::Burst> {
         self.over_time.bursts.iter().find(|burst| burst.device == device)
     }
 }
 
-/// What a finding about a process on a device is about.
+/// Returns the subject of a finding about a process on a device.
 pub fn subject_of(device: &str, row: Option<&Row<ProcessRow>>) -> Subject {
     let process = row.map(|row| &row.subject);
     Subject {
@@ -420,38 +424,39 @@ pub fn subject_of(device: &str, row: Option<&Row<ProcessRow>>) -> Subject {
     }
 }
 
-/// All time of a device's requests, nanoseconds.
+/// Returns the total time of a device's requests, nanoseconds.
 pub fn device_time_ns(device: &DeviceSummary) -> u64 {
     device.origins.iter().map(|row| row.usage.all_time_ns()).sum()
 }
 
-/// Time of a device's requests of one origin, nanoseconds, and how many.
+/// Returns time (nanoseconds), number and bytes of a device's requests of one origin.
 pub fn origin_of(device: &DeviceSummary, origin: Origin) -> (u64, u64, u64) {
     let found = device.origins.iter().find(|row| row.subject.origin == origin);
     found.map_or((0, 0, 0), |row| (row.usage.all_time_ns(), row.usage.requests, row.usage.bytes))
 }
 
-/// One direction of a device.
+/// Returns one direction of a device.
 pub fn of(device: &DeviceSummary, direction: Direction) -> &DirectionSummary {
     &device.directions[direction]
 }
 
-/// One stage of one direction.
+/// Returns one stage of one direction.
 pub fn stage(device: &DeviceSummary, direction: Direction, at: Interval) -> Option<Stage> {
     device.directions[direction].intervals[at]
 }
 
-/// The sum of a stage over reads, writes, flushes and the rest, nanoseconds.
+/// Returns the sum of a stage over all directions, nanoseconds.
 pub fn stage_sum(device: &DeviceSummary, at: Interval) -> u64 {
     device.directions.0.iter().filter_map(|it| it.intervals[at]).map(|stage| stage.sum_ns).sum()
 }
 
-/// The time that requests stood in the scheduler (I2D), of those too that stand there still, nanoseconds.
+/// Returns the time that requests spent in the scheduler (I2D), including those still in it,
+/// nanoseconds.
 pub fn scheduled_ns(device: &DeviceSummary) -> u64 {
     stage_sum(device, Interval::I2d).saturating_add(device.in_scheduler.time_ns)
 }
 
-/// Whether a stack holds one of `functions`; a name that ends in `*` stands for all that begin so.
+/// Whether a stack contains one of `functions`; a trailing `*` matches any ending.
 pub fn has_function(stack: &[String], functions: &[&str]) -> bool {
     stack.iter().any(|frame| {
         let frame = frame.split('.').next().unwrap_or(frame);
@@ -462,13 +467,13 @@ pub fn has_function(stack: &[String], functions: &[&str]) -> bool {
     })
 }
 
-/// The share of the requests' time before the driver (Q2D), of one direction.
+/// Returns the share of the request time before the driver (Q2D), for one direction.
 pub fn queue_share(device: &DeviceSummary, direction: Direction) -> f64 {
     let sum = |at| stage(device, direction, at).map_or(0, |stage| stage.sum_ns);
     sum(Interval::Q2d) as f64 / sum(Interval::Q2c).max(1) as f64
 }
 
-/// Bytes read from a device per second.
+/// Returns the bytes read from a device per second.
 pub fn read_per_s(facts: &Facts<'_>, device: &str) -> f64 {
     let found = facts.devices().iter().find(|it| it.device == device);
     found.map_or(0.0, |it| it.directions[Direction::Read].bytes_per_s)

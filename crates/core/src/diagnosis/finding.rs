@@ -1,20 +1,20 @@
-//! A named cause: who, how much, how sure, how it shows, what to do, and what would refute it.
+//! A named cause: subject, impact, confidence, evidence, fix and check.
 
 use super::facts::{Facts, Waited, Work, device_time_ns};
 use super::subject::Subject;
 use serde::Serialize;
 
-/// From which share of the time on a finding is worth a warning. Below a tenth, removing the cause
-/// changes less than what two equal watches differ by (chosen with the controls of the labs).
+/// The least share of the time for a warning. Below a tenth, removing the cause changes less than
+/// the difference between two equal watches (chosen with the controls of the labs).
 pub const WARNING_IMPACT: f64 = 0.10;
-/// From which share on it is critical: it explains more than everything else together.
+/// The least share for a critical finding: it explains more than everything else together.
 pub const CRITICAL_IMPACT: f64 = 0.50;
-/// How many threads it must have blocked, on average over the watch, to be more than an information:
-/// the kernel's documentation of pressure stall information calls 5 % of the time slight.
+/// The least mean number of threads blocked over the watch for a warning: the kernel's
+/// documentation of pressure stall information calls 5 % of the time slight.
 pub const WARNING_THREADS: f64 = 0.05;
-/// How many to be critical: one thread that did nothing else half of the time.
+/// The same for a critical finding: one thread that did nothing else half of the time.
 pub const CRITICAL_THREADS: f64 = 0.5;
-/// Below this share nothing is said at all.
+/// Findings below this share are not reported.
 pub const LEAST_IMPACT: f64 = 0.01;
 
 /// How much it matters.
@@ -25,12 +25,12 @@ pub enum Severity {
     Info,
     /// Worth acting on.
     Warning,
-    /// It is why things are slow.
+    /// The reason why things are slow.
     Critical,
 }
 
 impl Severity {
-    /// The word that stands for it.
+    /// Returns its name.
     pub const fn word(self) -> &'static str {
         match self {
             Severity::Info => "info",
@@ -44,16 +44,16 @@ impl Severity {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Confidence {
-    /// The signs fit, and others could explain them too.
+    /// The signs fit, but others could explain them, too.
     Possible,
-    /// The signs fit, and nothing else that iowhy knows does.
+    /// The signs fit, and no other known cause does.
     Likely,
-    /// The mechanism itself was seen.
+    /// The mechanism itself was observed.
     Certain,
 }
 
 impl Confidence {
-    /// The word that stands for it.
+    /// Returns its name.
     pub const fn word(self) -> &'static str {
         match self {
             Confidence::Possible => "possible",
@@ -62,7 +62,7 @@ impl Confidence {
         }
     }
 
-    /// One step less sure.
+    /// Returns the next lower confidence.
     pub const fn weaker(self) -> Confidence {
         match self {
             Confidence::Certain => Confidence::Likely,
@@ -74,7 +74,7 @@ impl Confidence {
 /// A figure that speaks for the cause, and where to see it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Evidence {
-    /// What the figure is.
+    /// The label of the figure.
     pub what: String,
     /// The figure.
     pub figure: f64,
@@ -104,12 +104,12 @@ pub enum Layer {
     Bottleneck,
 }
 
-/// A named cause, or a bottleneck that none explains.
+/// A named cause, or a bottleneck that no cause explains.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
     /// The cause's or the bottleneck's id.
     pub cause: &'static str,
-    /// Which of both.
+    /// Whether it is a cause or a bottleneck.
     pub layer: Layer,
     /// How much it matters.
     pub severity: Severity,
@@ -117,8 +117,8 @@ pub struct Finding {
     pub impact: f64,
     /// Which time.
     pub impact_of: ImpactOf,
-    /// Whether `impact` is the most that can be gained: the data does not tell how much of that time
-    /// would still be needed without the cause.
+    /// Whether `impact` is an upper bound of the gain: the data does not show how much of that time
+    /// would remain without the cause.
     pub impact_at_most: bool,
     /// How sure iowhy is.
     pub confidence: Confidence,
@@ -126,47 +126,47 @@ pub struct Finding {
     pub subject: Subject,
     /// The cause in one sentence.
     pub sentence: String,
-    /// Who waits where because of it, in one sentence: the bottleneck that it explains; `None`
-    /// where it explains none, or is one itself.
+    /// Who waits where because of it, in one sentence: the bottleneck that it explains; `None` if
+    /// it explains none, or is one itself.
     pub waits: Option<String>,
-    /// Figures that speak for it.
+    /// Figures that support it.
     pub evidence: Vec<Evidence>,
     /// What to do.
     pub fix: String,
     /// What would refute it.
     pub check: String,
-    /// Causes that were found too and are its effects.
+    /// Other detected causes that are its effects.
     pub symptoms: Vec<&'static str>,
     /// Bottlenecks whose time it explains.
     pub bottlenecks: Vec<&'static str>,
-    /// The threads that it blocks, on average over the watch.
+    /// The mean number of threads that it blocks over the watch.
     #[serde(skip)]
     threads: f64,
     /// The lowest severity that its rule allows.
     #[serde(skip)]
     least: Severity,
-    /// Whether its impact is a part of the time of a device's requests, which matters as far as the
-    /// device is busy.
+    /// Whether its impact is a share of the time of a device's requests, which matters only as far
+    /// as the device is busy.
     #[serde(skip)]
     is_of_device: bool,
     /// The highest severity that its rule allows.
     #[serde(skip)]
     most: Severity,
-    /// How sure it would be had the watch lost nothing. Losses make all findings less sure alike, and
-    /// say nothing of which explains which.
+    /// The confidence without losses. Losses lower the confidence of all findings alike, and do not
+    /// affect which explains which.
     #[serde(skip)]
     pub(super) unlost: Confidence,
 }
 
 impl Finding {
-    /// A finding that explains `time_ns` of the time that threads were blocked.
+    /// Returns a finding that explains `time_ns` of the blocked time.
     pub fn of_blocked(facts: &Facts<'_>, time_ns: u64, sentence: String) -> Finding {
         let share = time_ns as f64 / facts.blocked_ns().max(1) as f64;
         let threads = time_ns as f64 / facts.duration_ns().max(1) as f64;
         Finding::of_share(ImpactOf::BlockedTime, share, threads, sentence)
     }
 
-    /// A finding that explains `time_ns` of the `whole_ns` that a device's requests took.
+    /// Returns a finding that explains `time_ns` of the `whole_ns` that a device's requests took.
     pub fn of_device(facts: &Facts<'_>, time_ns: u64, whole_ns: u64, sentence: String) -> Finding {
         let share = time_ns as f64 / whole_ns.max(1) as f64;
         let threads = time_ns as f64 / facts.duration_ns().max(1) as f64;
@@ -174,7 +174,7 @@ impl Finding {
         Finding { is_of_device: true, ..finding }
     }
 
-    /// A finding whose share of the time and mean number of blocked threads are known.
+    /// Returns a finding with a given share of the time and mean number of blocked threads.
     pub fn of_share(impact_of: ImpactOf, impact: f64, threads: f64, sentence: String) -> Finding {
         Finding {
             cause: "",
@@ -221,21 +221,21 @@ impl Finding {
         self
     }
 
-    /// Its impact is the most that can be gained, since what would be left is not in the data.
+    /// Marks its impact as an upper bound, since the remainder is not in the data.
     #[must_use]
     pub fn upper_bound(mut self) -> Finding {
         self.impact_at_most = true;
         self
     }
 
-    /// Never more severe than that.
+    /// Caps the severity.
     #[must_use]
     pub fn at_most(mut self, severity: Severity) -> Finding {
         self.most = self.most.min(severity);
         self
     }
 
-    /// Never less severe than that, however little of the time it takes: one such event is too many.
+    /// Sets the least severity, however little of the time it takes: one such event is too many.
     #[must_use]
     pub fn at_least(mut self, severity: Severity) -> Finding {
         self.least = self.least.max(severity);
@@ -294,10 +294,10 @@ impl Finding {
         self
     }
 
-    /// Takes over from a bottleneck that it explains who waits, and where.
+    /// Takes over the waits of a bottleneck that it explains: who waits, and where.
     pub(super) fn explain(&mut self, bottleneck: &Finding) {
         self.bottlenecks.push(bottleneck.cause);
-        // Waits of others are worth a word where they matter.
+        // Waits of others are reported only if they matter.
         let is_own = bottleneck.subject.process == self.subject.process
             && bottleneck.subject.pid == self.subject.pid;
         let is_worth = bottleneck.severity > Severity::Info || is_own;
@@ -315,8 +315,8 @@ impl Finding {
         }
     }
 
-    /// Whether it would be critical if nobody waited for other devices: what stops one program is no less
-    /// for it where another one, elsewhere, has more threads that wait.
+    /// Whether it would be critical without the waits for other devices: a blocked program is no
+    /// better off because another one has more waiting threads elsewhere.
     fn rules_its_device(&self, facts: &Facts<'_>) -> bool {
         let Some(device) = self.subject.device.as_deref() else { return false };
         if self.impact_of != ImpactOf::BlockedTime {
@@ -326,8 +326,8 @@ impl Finding {
         self.threads >= CRITICAL_THREADS && self.threads >= CRITICAL_IMPACT * near
     }
 
-    /// How severe the use of a device's time can be at most: all of the time of a device that is hardly
-    /// used is hardly anything.
+    /// Returns the highest severity for a share of a device's time: all of the time of a nearly
+    /// idle device is little.
     fn by_use(&self, facts: &Facts<'_>) -> Severity {
         let name = self.subject.device.as_ref();
         let device = facts.devices().iter().find(|it| Some(&it.device) == name);

@@ -1,18 +1,18 @@
-//! What looks guilty and is not: who does much I/O that nobody waits for.
+//! Red herrings: processes with much I/O that no thread waits for.
 
 use super::facts::Facts;
 use super::finding::Finding;
 use super::words;
 use crate::analysis::summary::DeviceSummary;
 
-/// Whose share of the bytes or requests a person would suspect: a third.
+/// The least share of the bytes or requests that looks suspicious: a third.
 const SUSPICIOUS: f64 = 0.33;
-/// What explains less than this share of the waits is innocent.
+/// The share of the waits below which a process is not the cause.
 const INNOCENT: f64 = 0.02;
-/// Sentences at most.
+/// The most sentences.
 const MOST: usize = 3;
 
-/// Sentences about them; none where nothing was found, since then nobody is suspected.
+/// Returns sentences about them; none without findings, since then nothing is suspected.
 pub(super) fn red_herrings(facts: &Facts<'_>, findings: &[Finding]) -> Vec<String> {
     let Some(first) = findings.first() else { return Vec::new() };
     let is_guilty = |device: &str| {
@@ -46,7 +46,7 @@ pub(super) fn red_herrings(facts: &Facts<'_>, findings: &[Finding]) -> Vec<Strin
             ));
         } else if of_all >= SUSPICIOUS {
             sentences.push(format!(
-                "{name} makes {} of all requests, on {}; they explain {} of the waits",
+                "{name} submits {} of all requests, on {}; they explain {} of the waits",
                 words::percent(of_all),
                 device.device,
                 words::percent(share),
@@ -56,8 +56,8 @@ pub(super) fn red_herrings(facts: &Facts<'_>, findings: &[Finding]) -> Vec<Strin
     sentences
 }
 
-/// Whether what a device does is somebody else's doing: iowhy's own reading of programs, a worker of the
-/// kernel, or a device below another, whose requests serve those above.
+/// Whether a device's I/O is on behalf of others: iowhy's own reads of programs, a kernel worker,
+/// or a lower device, whose requests serve those above.
 fn is_for_others(facts: &Facts<'_>, device: &DeviceSummary, process: &str) -> bool {
     let is_below = |upper: &DeviceSummary| upper.below.contains(&device.device);
     process == "iowhy" || process.starts_with("kworker/") || facts.devices().iter().any(is_below)
@@ -69,7 +69,7 @@ mod tests {
     use crate::model::WaitClass;
     use crate::script::Script;
 
-    /// What is said of somebody who reads much of a disk for which nobody waits.
+    /// The sentences about a process that reads much from a disk for which no thread waits.
     fn said(process: &str) -> Vec<String> {
         let mut script = Script::new(10);
         for index in 0..500_i64 {

@@ -1,4 +1,4 @@
-//! Whether an impact is what would be gained, in watches where that is known.
+//! Tests that impacts equal the gain, in watches where it is known.
 
 use super::*;
 use crate::model::environment::Device;
@@ -20,12 +20,12 @@ fn script(settings: &[(&str, &str)]) -> Script {
     script
 }
 
-/// What is said of a cause.
+/// The finding of a cause.
 fn found(script: &Script, cause: &str) -> Option<Finding> {
     diagnose(&script.summary()).findings.into_iter().find(|it| it.cause == cause)
 }
 
-/// A hundred reads that were cut into sixteen, each of which comes back so much after the one before.
+/// A hundred reads split into sixteen pieces, each of which completes `each` after the one before.
 fn pieces(each: u64) -> Script {
     let mut script = script(&[("max_sectors_kb", "16"), ("max_hw_sectors_kb", "1280")]);
     for index in 0..1600_u64 {
@@ -46,7 +46,7 @@ fn pieces_that_are_done_at_once_cost_nothing() {
     assert!(at_once.is_none_or(|it| it.severity == Severity::Info && it.impact < 0.03));
 }
 
-/// Small writes that follow each other, one each five milliseconds.
+/// Contiguous small writes, one every five milliseconds.
 fn small_writes(each: u64) -> Script {
     let mut script = script(&[("nomerges", "2")]);
     for index in 0..1900_u64 {
@@ -73,7 +73,7 @@ fn the_wanted_page_is_not_wasted() {
         script.wait((7, "db"), WaitClass::PageFault, 10 * MS, 9 * MS, MS);
     }
     let found = found(&script, "readahead-waste").unwrap();
-    // Nine tenths are for the disk, of which a part of 32 is wanted.
+    // Nine tenths are for the disk, of which one part in 32 is needed.
     assert!((found.impact - 0.9 * 31.0 / 32.0).abs() < 0.01 && found.impact_at_most, "{found:?}");
 }
 

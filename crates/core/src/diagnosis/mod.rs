@@ -1,11 +1,11 @@
-//! Names the cause: from a [`Summary`] to findings with evidence, or to an honest "not enough data".
+//! Names the cause: from a [`Summary`] to findings with evidence, or to "not enough data".
 //!
 //! | where | what lives there |
 //! |---|---|
-//! | [`facts`] | what rules ask a summary: computed once, pure |
-//! | [`rule`] | what a rule is and what it may answer |
+//! | [`facts`] | what rules query of a summary: computed once, pure |
+//! | [`rule`] | what a rule is and what it returns |
 //! | [`rules`] | one file for each cause, and the list of them |
-//! | [`bottleneck`] | the layer below: who waits in which call, for what, told from the ledger alone |
+//! | [`bottleneck`] | the layer below: who waits in which call, for what, from the ledger alone |
 //! | [`finding`] | a named cause with severity, confidence, evidence, fix and check |
 //! | `needs` | what may be missing in the data, so that a cause cannot be ruled out |
 //! | `rank` | which finding comes first, and which is another's symptom |
@@ -15,7 +15,7 @@
 //!
 //! Adding a cause touches two files: its own and the list in [`rules`].
 //!
-//! What does not belong here: gathering data (see [`crate::analysis`]), and how a finding looks.
+//! What does not belong here: gathering data (see [`crate::analysis`]), and displaying a finding.
 
 pub mod bottleneck;
 pub mod facts;
@@ -44,27 +44,28 @@ pub use finding::{Confidence, Evidence, Finding, Layer, Severity};
 pub use rule::Rule;
 pub use subject::Subject;
 
-/// What iowhy says about a watch.
+/// The diagnosis of a watch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Diagnosis {
-    /// Named causes, and bottlenecks that none of them explains; the one to act on first.
+    /// Named causes, and bottlenecks that none of them explains; the one to act on first comes
+    /// first.
     pub findings: Vec<Finding>,
-    /// How much threads waited in all, where no finding is worth a warning; `None` where one is, or
-    /// where waits are not in the data.
+    /// The total time that threads waited, as a sentence, if no finding is worth a warning; `None`
+    /// if one is, or if waits are not in the data.
     pub quiet: Option<String>,
-    /// What looks guilty and is not, a sentence each.
+    /// Suspects that are not the cause, one sentence each.
     pub red_herrings: Vec<String>,
     /// Causes that could not be judged, and why.
     pub not_judged: Vec<NotJudged>,
-    /// Why causes may have been missed, in half a sentence; `None` where nothing speaks for it.
+    /// Why causes may have been missed, in half a sentence; `None` if there is no reason.
     pub doubt: Option<String>,
-    /// How many causes were judged and are not there.
+    /// The number of causes that were judged and not detected.
     pub clear: usize,
-    /// Why no cause can be ruled out, in one sentence; `None` where one can.
+    /// Why no cause can be ruled out, in one sentence; `None` if some can.
     pub unjudged: Option<String>,
-    /// The filter of what was judged: empty where it was all of the watch, whatever is shown of it.
+    /// The filter of the judged data: empty if it was the complete watch, whatever the view shows.
     pub judged_filter: String,
-    /// What the watch shows over time.
+    /// Changes and rhythms over time.
     pub over_time: OverTime,
 }
 
@@ -77,7 +78,7 @@ pub struct NotJudged {
     pub reason: String,
 }
 
-/// Asks every rule about a whole watch; of a part of what devices did, none is asked.
+/// Applies every rule to a complete watch, and none to a part of the devices' I/O.
 pub fn diagnose(summary: &Summary) -> Diagnosis {
     let judged_filter = summary.environment.filter.clone();
     if summary.environment.hides_others() {
@@ -85,7 +86,7 @@ pub fn diagnose(summary: &Summary) -> Diagnosis {
     }
     if let Some(name) = strange_device(summary) {
         return of_nobody(
-            format!("{name:?} is no name of a device that Linux gives"),
+            format!("{name:?} is not a device name that Linux assigns"),
             judged_filter,
         );
     }
@@ -123,7 +124,8 @@ pub fn diagnose(summary: &Summary) -> Diagnosis {
     diagnosis
 }
 
-/// Where threads wait most, of each kind; what the data does not tell is no bottleneck.
+/// Returns where threads wait most, for each kind; a kind that the data cannot show is not a
+/// bottleneck.
 fn bottlenecks(facts: &Facts<'_>) -> Vec<Finding> {
     let judged = bottleneck::ALL.iter().filter_map(|rule| match (rule.judge)(facts) {
         Verdict::Finding(finding) => Some(finding.complete(rule.cause, Layer::Bottleneck, facts)),
@@ -132,12 +134,12 @@ fn bottlenecks(facts: &Facts<'_>) -> Vec<Finding> {
     judged.collect()
 }
 
-/// Every cause, then every bottleneck.
+/// Returns every cause, then every bottleneck.
 pub fn all() -> impl Iterator<Item = &'static Rule> {
     rules::ALL.iter().chain(bottleneck::ALL)
 }
 
-/// The page of a cause or a bottleneck.
+/// Returns the rule of a cause or a bottleneck.
 pub fn rule_of(id: &str) -> Option<&'static Rule> {
     all().find(|rule| rule.cause == id)
 }
@@ -146,30 +148,30 @@ fn lost(facts: &Facts<'_>) -> Option<String> {
     let share = words::percent(facts.lost_share()?);
     let of = match facts.summary().watch.left_out_requests {
         0 => "the requests",
-        _ => "the requests of the whole watch",
+        _ => "the requests in total",
     };
-    Some(format!("{share} of {of} have no record, so that a cause may be missed"))
+    Some(format!("{share} of {of} have no record, so a cause may be missed"))
 }
 
-/// Where nothing is there, as where all of it was lost, nothing is known of any cause.
+/// Without any data, for example if everything was lost, no cause can be judged.
 fn unseen(summary: &Summary) -> Option<String> {
     let nothing = summary.watch.requests == 0 && summary.patterns.waits.is_empty();
-    nothing.then(|| "No request and no wait was seen: there is nothing to judge.".to_owned())
+    nothing.then(|| "No requests and no waits were recorded: there is nothing to judge.".to_owned())
 }
 
-/// What can be said where requests and waits of others are not in the data: rates, shares and who else
-/// used a device would be wrong.
+/// Returns the diagnosis of data without the requests and waits of others: rates, shares and the
+/// other users of a device would be wrong.
 fn of_a_part(filter: String) -> Diagnosis {
     Diagnosis {
         unjudged: Some(format!(
-            "Only what {filter} keeps is in the data: without the rest no cause can be judged."
+            "The data holds only what {filter} keeps: without the rest no cause can be judged."
         )),
         ..of_nobody(format!("only what {filter} keeps is in the data"), filter)
     }
 }
 
-/// The name of a device that a shell would not take for one word. Findings name devices in commands as they
-/// are: a recording that somebody made up must not put a command of its own there.
+/// Returns a device name that a shell would not parse as one word. Findings put device names into
+/// commands unquoted: a forged recording must not inject a command.
 fn strange_device(summary: &Summary) -> Option<&str> {
     let known = summary.environment.devices.iter().map(|it| it.name.as_str());
     let seen = summary.devices.iter().map(|it| it.device.as_str());
@@ -178,7 +180,7 @@ fn strange_device(summary: &Summary) -> Option<&str> {
     known.chain(seen).chain(waited_for).find(is_strange)
 }
 
-/// Nothing is judged, for that reason.
+/// Returns a diagnosis in which nothing is judged, for this reason.
 fn of_nobody(reason: String, filter: String) -> Diagnosis {
     let not_judged = |rule: &Rule| NotJudged { cause: rule.cause, reason: reason.clone() };
     Diagnosis {

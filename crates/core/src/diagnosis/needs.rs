@@ -1,41 +1,41 @@
-//! What a watch must hold for a cause to be ruled out. A rule that finds nothing where its data is not
-//! there has not looked: it says so, instead of "not there".
+//! The data that a watch needs to rule out a cause. A rule that finds nothing because its data is
+//! missing reports that, instead of "not detected".
 //!
-//! What does not belong here: what a rule needs to find its cause (each asks for it itself).
+//! What does not belong here: what a rule needs to find its cause (each checks that itself).
 
 use super::facts::Facts;
 use super::missing::Missing;
 use super::words;
 use crate::model::Origin;
 
-/// The share of requests without a known origin from which on origins are not in the data.
+/// The least share of requests without a known origin at which origins count as missing.
 const UNKNOWN: f64 = 0.5;
-/// Bins longer than this hide bursts that come every few seconds, nanoseconds: the kernel's flusher wakes
-/// up every 5 s (vm.dirty_writeback_centisecs).
+/// Bins longer than this hide bursts that come every few seconds, nanoseconds: the kernel's flusher
+/// wakes up every 5 s (vm.dirty_writeback_centisecs).
 const COARSE_NS: u64 = 5_000_000_000;
 
-/// Something that a watch may lack.
+/// Data that a watch may lack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Need {
     /// Waits of threads.
     Waits,
-    /// Who waited for a thread that waited for storage.
+    /// Threads that waited for a thread that waited for storage.
     Chains,
-    /// Who asked for requests.
+    /// Who submitted requests.
     Processes,
     /// Code paths of requests.
     Stacks,
     /// Files of requests.
     Files,
-    /// What programs do with files.
+    /// Calls of programs on files.
     Calls,
     /// Why requests exist.
     Origins,
     /// When requests were queued.
     Queueing,
-    /// Settings, mounts and what devices stand on.
+    /// Settings, mounts and lower devices.
     Settings,
-    /// Bins short enough to see what comes every few seconds.
+    /// Bins short enough to show what recurs every few seconds.
     FineTime,
 }
 
@@ -63,13 +63,13 @@ fn lacks(need: Need, facts: &Facts<'_>) -> Option<String> {
         Need::Queueing => said(facts.need_queueing()),
         Need::Files => unless(!summary.files.is_absent(), "files"),
         Need::Calls => unless(summary.activity.is_some(), "calls on files"),
-        Need::Origins => unless(knows_origins(facts), "the reasons of requests"),
+        Need::Origins => unless(knows_origins(facts), "the origins of requests"),
         Need::Settings => unless(knows_settings(facts), "settings and mounts"),
         Need::FineTime => {
             let timelines = summary.patterns.devices.iter().map(|it| it.timeline.bin_ns);
             let longest = timelines.max().filter(|bin_ns| *bin_ns > COARSE_NS)?;
             Some(format!(
-                "so long a watch is kept in steps of {}: watch for some minutes",
+                "a watch this long is kept in steps of {}: watch for some minutes",
                 words::time(longest as f64)
             ))
         }

@@ -1,11 +1,11 @@
-//! Programs that store data: how their processes and files are called, and which of their own
-//! settings answer a bottleneck. Rules and the bottleneck layer ask this table, so that no rule
-//! has names of programs or paths of its own.
+//! Programs that store data: their process names, their files, and their own settings against a
+//! bottleneck. Rules and the bottleneck layer query this table, so that no rule contains program
+//! names or paths.
 //!
-//! A path is a role's where it contains one of the role's parts. Names of processes are the
-//! kernel's (`comm`), at most 15 bytes long. Advice never trades durability for speed without
-//! saying what a crash then loses. Sources: the programs' own manuals; the section is named where
-//! a default matters.
+//! A path has a role if it contains one of the role's parts. Process names are the kernel's
+//! (`comm`), at most 15 bytes long. Advice never trades durability for speed without saying what a
+//! crash then loses. Sources: the programs' own manuals; the section is named where a default
+//! matters.
 //!
 //! What does not belong here: thresholds and sentences about what was measured (see `rules`).
 
@@ -15,16 +15,16 @@ mod databases;
 mod logs;
 mod services;
 
-/// What a file is for.
+/// The role of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
-    /// A write-ahead, redo or commit log, whose sync a commit waits for.
+    /// A write-ahead, redo or commit log; commits wait for its syncs.
     WriteAheadLog,
     /// Tables, indexes, data files.
     Data,
     /// Sorts and hashes that did not fit in memory, scratch files.
     Temporary,
-    /// Messages for people.
+    /// Log messages.
     Log,
     /// A dump of memory or a snapshot of the data.
     Snapshot,
@@ -33,51 +33,51 @@ pub enum Role {
 }
 
 impl Role {
-    /// What sentences call such a file.
+    /// Returns the name of such a file in sentences.
     pub const fn phrase(self) -> &'static str {
         match self {
             WriteAheadLog => "write-ahead log",
             Data => "data files",
             Temporary => "temporary files",
-            Log => "log of messages",
+            Log => "message log",
             Role::Snapshot => "snapshot",
             Role::Compaction => "sorted runs",
         }
     }
 }
 
-/// What advice is for.
+/// The topic of advice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Topic {
     /// Commits wait for their sync.
     Sync,
-    /// A checkpoint or flush of dirty pages hurts others.
+    /// A checkpoint or flush of dirty pages delays others.
     Checkpoint,
     /// Sorts or hashes go through temporary files.
     Spill,
     /// Reads miss the program's own cache.
     Reads,
-    /// Compaction or merging takes the device.
+    /// Compaction or merging saturates the device.
     Compaction,
-    /// A snapshot or dump takes the device.
+    /// A snapshot or dump saturates the device.
     Snapshot,
-    /// Log messages take the device.
+    /// Log messages saturate the device.
     Logging,
 }
 
 /// One program.
 #[derive(Debug)]
 pub struct Program {
-    /// What people call it.
+    /// Its common name.
     pub name: &'static str,
-    /// Its processes' names; one that ends in `*` stands for all that begin so.
+    /// Its process names; a trailing `*` matches any ending.
     pub processes: &'static [&'static str],
-    /// Parts of paths by role, tried in this order: what is unmistakable by itself, also where the
-    /// process is not known.
+    /// Parts of paths by role, tried in this order, that are unmistakable even if the process is
+    /// unknown.
     paths: &'static [(Role, &'static str)],
-    /// Parts of paths by role that mean this only where the process is the program's.
+    /// Parts of paths by role that count only for the program's own processes.
     own_paths: &'static [(Role, &'static str)],
-    /// What to do, by topic.
+    /// Fixes by topic.
     advice: &'static [(Topic, &'static str)],
 }
 
@@ -90,18 +90,18 @@ impl Program {
         })
     }
 
-    /// What a file is for, where its path says so where it is known that it is the program's.
+    /// Returns the role of one of the program's files, if its path shows it.
     pub fn role(&self, path: &str) -> Option<Role> {
         self.paths.iter().chain(self.own_paths).find(|it| fits(path, it.1)).map(|it| it.0)
     }
 
-    /// What to do about a topic with the program's own means.
+    /// Returns the fix for a topic by the program's own settings.
     pub fn advice(&self, topic: Topic) -> Option<&'static str> {
         self.advice.iter().find(|it| it.0 == topic).map(|it| it.1)
     }
 }
 
-/// Whether a path holds a part; `*` in a part stands for anything within one name.
+/// Whether a path contains a part; `*` in a part matches anything within one name.
 fn fits(path: &str, part: &str) -> bool {
     let Some((before, after)) = part.split_once('*') else { return path.contains(part) };
     path.match_indices(before).any(|(at, _)| {
@@ -114,7 +114,7 @@ fn all() -> impl Iterator<Item = &'static Program> {
     databases::ALL.iter().chain(services::ALL).chain(logs::ALL)
 }
 
-/// The program of a process, else of a file whose path is unmistakable.
+/// Returns the program of a process, else of a file whose path is unmistakable.
 pub fn of(process: Option<&str>, file: Option<&str>) -> Option<&'static Program> {
     let by_process = process.and_then(|name| all().find(|it| it.runs_as(name)));
     by_process.or_else(|| {
@@ -123,12 +123,12 @@ pub fn of(process: Option<&str>, file: Option<&str>) -> Option<&'static Program>
     })
 }
 
-/// Whether a process writes messages for others: all that it writes is a log.
+/// Whether a process is a logger: all that it writes is a log.
 pub fn is_logger(process: &str) -> bool {
     logs::ALL.iter().any(|it| it.runs_as(process))
 }
 
-/// What a file is for: by its program, or by its path alone where that is unmistakable.
+/// Returns the role of a file by its program, or by its path alone if that is unmistakable.
 pub fn role_of(process: Option<&str>, path: &str) -> Option<Role> {
     let own = process.and_then(|name| all().find(|it| it.runs_as(name))?.role(path));
     own.or_else(|| of(None, Some(path))?.role(path))
@@ -185,7 +185,7 @@ mod tests {
         }
     }
 
-    /// What trades durability for speed says what a crash loses.
+    /// Advice that trades durability for speed says what a crash loses.
     #[test]
     fn advice_that_loses_data_says_so() {
         let risky = ["synchronous_commit", "trx_commit=2", "everysec", "synchronous=NORMAL"];

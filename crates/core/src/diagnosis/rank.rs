@@ -1,8 +1,9 @@
-//! Which finding comes first, which is only another's symptom, and which bottleneck a cause explains.
+//! Ranks findings, removes symptoms of others, and assigns bottlenecks to the causes that explain
+//! them.
 //!
-//! Only a certain cause hides what it explains; a likely one stands above it and leaves it there to
-//! be seen. A bottleneck claims no mechanism: any likely cause of the same waits takes its place,
-//! and says whose waits they are.
+//! Only a certain cause hides what it explains; a likely one ranks above it and leaves it visible.
+//! A bottleneck claims no mechanism: any likely cause of the same waits replaces it, and reports
+//! whose waits they are.
 
 use super::finding::{Confidence, Finding, Layer, Severity};
 #[cfg(test)]
@@ -11,7 +12,7 @@ use super::rules;
 use super::subject::Subject;
 use std::cmp::Ordering;
 
-/// What a cause must explain at least of what its symptom does, where it is less severe. Chosen.
+/// The least ratio of a cause's impact to its symptom's, if it is less severe. Chosen.
 const HALF: f64 = 0.5;
 /// What an impact counts that is only an upper bound. Chosen: it decides between findings that are nearly alike.
 const UPPER_BOUND: f64 = 0.9;
@@ -19,7 +20,7 @@ const UPPER_BOUND: f64 = 0.9;
 /// first gets a third of the time back.
 const THIRD: f64 = 1.0 / 3.0;
 
-/// The findings in the order in which to act on them, without those that are symptoms of others.
+/// Returns the findings in the order in which to act on them, without symptoms of others.
 pub(super) fn rank(mut findings: Vec<Finding>) -> Vec<Finding> {
     findings.sort_by(order);
     let mut kept: Vec<Finding> = Vec::new();
@@ -39,7 +40,7 @@ pub(super) fn rank(mut findings: Vec<Finding>) -> Vec<Finding> {
     causes_first(kept)
 }
 
-/// The same findings, each below what is likely to be its cause, and that below its own.
+/// Returns the findings, each below its likely causes, and those below theirs.
 fn causes_first(findings: Vec<Finding>) -> Vec<Finding> {
     let mut order: Vec<usize> = Vec::with_capacity(findings.len());
     for at in 0..findings.len() {
@@ -48,7 +49,7 @@ fn causes_first(findings: Vec<Finding>) -> Vec<Finding> {
     order.into_iter().map(|at| findings[at].clone()).collect()
 }
 
-/// Adds a finding to the order, its causes before it; `begun` are those that wait for this one.
+/// Adds a finding to the order after its causes; `begun` marks those still being added.
 fn put_after_causes(findings: &[Finding], at: usize, begun: &mut [bool], order: &mut Vec<usize>) {
     if begun[at] || order.contains(&at) {
         return;
@@ -64,11 +65,11 @@ fn put_after_causes(findings: &[Finding], at: usize, begun: &mut [bool], order: 
     order.push(at);
 }
 
-/// The causes with the bottlenecks that none of them explains, in the order in which to act on
-/// them. A cause takes over who waits from the first bottleneck that it explains.
+/// Returns the causes and the bottlenecks that none of them explains, in the order in which to act
+/// on them. A cause takes over the waits of the first bottleneck that it explains.
 ///
-/// What is found on a disk explains waits for what stands on it; `is_below` says of two devices
-/// whether the first is a disk of the second.
+/// A finding on a disk explains waits for its upper devices; `is_below` returns whether the first
+/// device is a disk of the second.
 pub(super) fn place(
     mut causes: Vec<Finding>,
     mut bottlenecks: Vec<Finding>,
@@ -94,9 +95,9 @@ pub(super) fn place(
     causes
 }
 
-/// Whether a finding stands above a bottleneck that it does not cover: it is worth more, or it is a
-/// likely cause on the same device that explains a third of the waits, or whose share of the device's
-/// time says nothing of the waits'.
+/// Whether a finding ranks above a bottleneck that it does not cover: it weighs more, or it is a
+/// likely cause on the same device that explains a third of the waits, or whose share of the
+/// device's time is not comparable.
 fn stands_above(finding: &Finding, bottleneck: &Finding) -> bool {
     let same = finding.subject.device.is_some()
         && (bottleneck.subject.device.is_none()
@@ -108,11 +109,10 @@ fn stands_above(finding: &Finding, bottleneck: &Finding) -> bool {
     order(finding, bottleneck) != Ordering::Greater || same && is_worth && is_cause
 }
 
-/// The bottleneck that says of a device what others say of its waits.
+/// The bottleneck that reports for a device what others report for its waits.
 const SATURATED: &str = "device-saturated";
 
-/// Whether a cause explains the time of a bottleneck: on the same device or a disk of it, and most of
-/// the time.
+/// Whether a cause explains most of the time of a bottleneck, on the same device or a disk of it.
 fn covers(cause: &Finding, bottleneck: &Finding, is_below: &dyn Fn(&str, &str) -> bool) -> bool {
     let same = match (&cause.subject.device, &bottleneck.subject.device) {
         (Some(a), Some(b)) => a == b || is_below(a, b),
@@ -126,7 +126,8 @@ fn covers(cause: &Finding, bottleneck: &Finding, is_below: &dyn Fn(&str, &str) -
     same && is_worth && cause.unlost >= Confidence::Likely && cause.impact >= time
 }
 
-/// What explains a symptom, and what explains that: else the symptom of a symptom would be nobody's.
+/// Returns what explains a symptom, transitively: otherwise the symptom of a symptom would have no
+/// cause.
 fn behind(symptom: &Finding, findings: &[Finding]) -> Vec<&'static str> {
     let mut reached: Vec<&Finding> = vec![symptom];
     let mut at = 0;
@@ -140,14 +141,14 @@ fn behind(symptom: &Finding, findings: &[Finding]) -> Vec<&'static str> {
 }
 
 fn order(a: &Finding, b: &Finding) -> Ordering {
-    // Where nothing is worth a warning, where threads wait says more than what hardly matters.
+    // If nothing is worth a warning, bottlenecks are more useful than minor causes.
     let is_first = |it: &Finding| it.severity == Severity::Info && it.layer == Layer::Bottleneck;
     let key = |it: &Finding| (it.severity, is_first(it));
     let by_weight = || weight(b).total_cmp(&weight(a));
     key(b).cmp(&key(a)).then_with(by_weight).then(a.cause.cmp(b.cause))
 }
 
-/// Impact, less where it is less sure.
+/// The impact, weighted by confidence.
 fn weight(finding: &Finding) -> f64 {
     let trust = match finding.confidence {
         Confidence::Certain => 1.0,
@@ -159,13 +160,13 @@ fn weight(finding: &Finding) -> f64 {
     finding.impact * trust * bound
 }
 
-/// Whether `symptom` is only what `cause` looks like: its mechanism was seen, and it fits.
+/// Whether `cause` explains `symptom`: its mechanism was observed, and they match.
 fn explains(cause: &Finding, symptom: &Finding) -> bool {
     cause.unlost == Confidence::Certain && fits(cause, symptom)
 }
 
-/// Whether `symptom` is what `cause` looks like: known to be so, of about the same weight, on the same
-/// device, and of the same file where it is one file's.
+/// Whether `symptom` matches `cause`: a known symptom of about the same weight, on the same device,
+/// and on the same file if it is about one.
 fn fits(cause: &Finding, symptom: &Finding) -> bool {
     let Some(rule) = rules::rule_of(cause.cause) else { return false };
     let same =
@@ -181,19 +182,19 @@ fn fits(cause: &Finding, symptom: &Finding) -> bool {
     known && same(|it| &it.device) && weighs
 }
 
-/// What else shows when a cause is there.
+/// Returns the symptoms of a cause.
 #[cfg(test)]
 fn symptoms_of(rule: &Rule) -> impl Iterator<Item = &'static str> {
     rule.symptoms.iter().chain(rule.symptoms_of_file).copied()
 }
 
-/// Every cause that is another's symptom.
+/// Returns every cause that is another's symptom.
 #[cfg(test)]
 pub(super) fn known() -> impl Iterator<Item = &'static str> {
     rules::ALL.iter().flat_map(symptoms_of)
 }
 
-/// Causes that are symptoms of their own symptoms, which would make both vanish.
+/// Returns causes that are symptoms of their own symptoms, which would remove both.
 #[cfg(test)]
 pub(super) fn cycles() -> Vec<&'static str> {
     let mut found = Vec::new();
@@ -220,8 +221,8 @@ mod tests {
     use super::super::finding::ImpactOf;
     use super::*;
 
-    /// What stands first of a cause of that share of the blocked time and a bottleneck of 90 % of it, both on
-    /// devices of those names.
+    /// Returns what ranks first of a cause with that share of the blocked time and a bottleneck
+    /// with 90 % of it, on devices of those names.
     fn first(share: f64, severity: Severity, devices: [&str; 2]) -> Layer {
         let finding = |cause, layer, severity, impact, device: &str| {
             let subject = Subject { device: Some(device.to_owned()), ..Subject::default() };

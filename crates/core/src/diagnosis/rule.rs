@@ -1,18 +1,18 @@
-//! What a rule is: a cause, how to judge it, and the page that explains it.
+//! A rule: a cause, its judgement and its explanation.
 
 use super::facts::Facts;
 use super::finding::Finding;
 use super::missing::Missing;
 use super::needs::Need;
 
-/// What a rule answers.
+/// The result of a rule.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
-    /// The data would show the cause, and does not.
+    /// The cause is not detected, and the data would show it.
     Clear,
-    /// It is there.
+    /// The cause is detected.
     Finding(Box<Finding>),
-    /// The data cannot tell, for this reason.
+    /// The data is insufficient, for this reason.
     NotEnough(String),
 }
 
@@ -25,7 +25,7 @@ impl From<Finding> for Verdict {
     }
 }
 
-/// How a rule says early that it cannot judge: `?` on what it needs.
+/// Lets a rule return early with `?` if data that it needs is missing.
 pub type Judged = Result<Verdict, Missing>;
 
 impl From<Missing> for Verdict {
@@ -37,26 +37,26 @@ impl From<Missing> for Verdict {
 /// One cause.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
-    /// Its id: an interface.
+    /// Its id, which is an interface.
     pub cause: &'static str,
-    /// What it is, in a few words.
+    /// A short noun phrase.
     pub title: &'static str,
-    /// How it makes things slow, in a few sentences.
+    /// How it slows things down, in a few sentences.
     pub mechanism: &'static str,
     /// What would change the verdict.
     pub changes: &'static str,
-    /// Judges it.
+    /// Judges whether it is present.
     pub judge: fn(&Facts<'_>) -> Verdict,
-    /// What it takes to rule it out, beyond requests with their times.
+    /// The data needed to rule it out, beyond requests with their times.
     pub(super) needs: &'static [Need],
-    /// What else shows when it is there: a finding of these on the same device is its symptom.
+    /// The causes that it imitates: a finding of one of these on the same device is its symptom.
     pub symptoms: &'static [&'static str],
-    /// The same of what is about one file: only of the same one.
+    /// The same for causes about one file: only findings about the same file are symptoms.
     pub symptoms_of_file: &'static [&'static str],
 }
 
-/// The rule of a file under `rules/`, whose function is `judge`. `needs`, `symptoms`
-/// and `symptoms_of_file` may be left out.
+/// The rule of a file under `rules/`, whose function is `judge`. `needs`, `symptoms` and
+/// `symptoms_of_file` are optional.
 macro_rules! rule {
     (
         $cause:literal, $title:literal, $mechanism:literal, $changes:literal

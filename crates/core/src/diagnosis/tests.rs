@@ -36,8 +36,8 @@ fn no_symptom_explains_its_cause() {
     }
 }
 
-/// A watch of `seconds` in which all that rules ask for is there, as far as a script can: somebody walks
-/// over inodes.
+/// A watch of `seconds` with all data that rules need, as far as a script can: a process walks
+/// inodes.
 fn whole(seconds: u64) -> Script {
     let mut script = Script::new(seconds);
     let settings = [("queue/scheduler", "[none]"), ("queue/nr_requests", "64")];
@@ -62,7 +62,7 @@ fn judged(script: &Script) -> Diagnosis {
     diagnose(&script.summary())
 }
 
-/// Those whose reason is a lack, of the causes that need `need`.
+/// The causes that need `need` and are neither found nor reported as not judged.
 fn unsaid(diagnosis: &Diagnosis, need: Need) -> Vec<&'static str> {
     let needing = rules::ALL.iter().filter(|rule| rule.needs.contains(&need));
     let told = |cause: &str| {
@@ -124,7 +124,7 @@ fn losses_make_less_sure() {
     assert_eq!(sure(&script), Confidence::Possible);
 }
 
-/// The diagnosis of a watch of which only what `filter` keeps is shown.
+/// The diagnosis of a watch whose view shows only what `filter` keeps.
 fn judged_beside(script: &Script, filter: &Filter) -> Diagnosis {
     let mut filtered = Filtered::new(&script.environment, filter);
     for batch in script.source(100).batches {
@@ -155,7 +155,7 @@ fn losses_are_a_share_of_all_that_was_seen() {
     assert_eq!(judged_beside(&script, &filter).doubt, None);
     script.environment.losses.add("ring", 981, "requests that have no record", true);
     let doubt = judged_beside(&script, &filter).doubt.unwrap();
-    assert!(doubt.starts_with("50 % of the requests of the whole watch"), "{doubt}");
+    assert!(doubt.starts_with("50 % of the requests in total"), "{doubt}");
 }
 
 #[test]
@@ -188,8 +188,8 @@ fn ten_hours_hide_what_takes_seconds() {
     assert!(missing.is_some_and(|it| it.reason.contains("in steps of")), "{diagnosis:#?}");
 }
 
-/// Ten threads of somebody wait all the time at a lock on sda; one waits for `held_ns` for its cost model
-/// on sdb, and for `else_ns` for sdb itself. How severe the cost model is said to be.
+/// Ten threads of a process wait all the time for a lock on sda; one thread waits `held_ns` for the
+/// cost model on sdb, and `else_ns` for sdb itself. Returns the severity of the cost model.
 fn beside_others(held_ns: u64, else_ns: u64) -> Severity {
     let mut script = whole(10);
     script.batch.waits.clear();
@@ -211,7 +211,7 @@ fn beside_others(held_ns: u64, else_ns: u64) -> Severity {
 fn what_stops_one_program_is_no_less_beside_many_that_wait_elsewhere() {
     const S: u64 = 1_000_000_000;
     assert_eq!(beside_others(9 * S, S / 2), Severity::Warning);
-    // Of a program that waits for its own disk, and of one that hardly waits, it is a detail.
+    // For a program that waits for its own disk, and for one that hardly waits, it is a detail.
     assert_eq!(beside_others(3 * S, 6 * S), Severity::Info);
     assert_eq!(beside_others(2 * S, 0), Severity::Info);
 }
@@ -230,7 +230,7 @@ fn a_name_that_no_kernel_gives_comes_into_no_command() {
 
 #[test]
 fn the_time_of_an_idle_device_is_no_critical_share() {
-    // Metadata reads, all of the device's time, which keep it busy for so much of the watch.
+    // Metadata reads with all of the device's time, which keep it busy for this share of the watch.
     let severity = |busy: u64| {
         let mut script = Script::new(10);
         for index in 0..1000_u64 {

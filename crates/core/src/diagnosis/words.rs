@@ -78,8 +78,8 @@ pub(crate) fn flags(subject: &Subject) -> String {
     }
 }
 
-/// What names have in common, with a star for what differs: `/tmp/*/N.txt`. Runs of digits count as
-/// one thing where they differ.
+/// The common pattern of names, with a star for what differs: `/tmp/*/N.txt`. Differing runs of
+/// digits become `N`.
 pub(crate) fn pattern(names: &[&str]) -> Option<String> {
     let (first, rest) = names.split_first()?;
     if rest.is_empty() {

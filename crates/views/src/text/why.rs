@@ -264,7 +264,7 @@ pub(crate) fn figure(evidence: &Evidence, style: &Style) -> String {
         "bytes" => human::bytes(figure),
         "bytes/s" => format!("{}/s", human::bytes(figure)),
         "%" => format!("{} %", human::percent(figure / 100.0)),
-        "1/s" => format!("{} a second", human::rate(figure)),
+        "1/s" => format!("{}/s", human::rate(figure)),
         "" => human::rate(figure),
         // What is counted stands before it: `requests in flight: 32`.
         unit if evidence.what.split(' ').any(|word| word == unit) => plain(figure),

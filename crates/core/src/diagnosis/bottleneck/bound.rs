@@ -1,6 +1,6 @@
 //! What bounds a group of waits, and whether they are slow.
 //!
-//! What does not belong here: sentences about who waits (see [`super::report`]).
+//! What does not belong here: sentences about the waits (see [`super::report`]).
 
 use super::group::Group;
 use super::kind::Kind;
@@ -11,35 +11,34 @@ use crate::diagnosis::programs::{self, Role};
 use crate::model::WaitClass;
 use std::collections::BTreeMap;
 
-/// The mean wait of a sync from which on it is slow: etcd's manual asks for a 99th percentile of
-/// the WAL's fsync below 10 ms, of which a mean of half as much is the edge.
+/// The least mean wait of a slow sync: etcd's manual requires a 99th percentile of the WAL's fsync
+/// below 10 ms, and a mean of half as much is the limit of that.
 pub const SLOW_SYNC_NS: f64 = 5_000_000.0;
-/// The mean wait of anything else from which on it is slow: what providers promise of volumes is
-/// "single-digit milliseconds" (AWS gp2, gp3).
+/// The least mean of any other slow wait: providers promise "single-digit milliseconds" for volumes
+/// (AWS gp2, gp3).
 pub const SLOW_NS: f64 = 10_000_000.0;
 /// The same on a rotating disk: a seek and a rotation take up to 15 ms.
 pub const SLOW_ROTATING_NS: f64 = 20_000_000.0;
-/// The mean wait from which on a saturated device is felt: any flash device answers within 1 ms.
+/// The least mean wait at which a saturated device matters: any flash device answers within 1 ms.
 pub const FELT_NS: f64 = 1_000_000.0;
-/// The share of the watch with requests in flight from which on a device is saturated, if
-/// requests also wait for each other: iostat's man page calls it saturated near 100 %.
+/// The least share of the interval with requests in flight for a saturated device, if requests also
+/// wait for each other: iostat's man page calls it saturated near 100 %.
 pub const SATURATED: f64 = 0.90;
-/// Requests in flight while it is busy, from which on requests wait for each other. Chosen.
+/// The least mean depth while busy at which requests wait for each other. Chosen.
 pub const DEEP: f64 = 1.5;
-/// The share of the waits spent behind other requests or for a tag, from which on they queue.
-/// Chosen.
+/// The least share of the waits spent behind other requests or for a tag, for a queue. Chosen.
 const QUEUED: f64 = 0.2;
 
 /// What bounds waits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bound {
-    /// In words.
+    /// As text.
     pub by: String,
     /// The share of the waits that it takes.
     pub share: f64,
 }
 
-/// What most of a group's time is spent in.
+/// Returns what most of a group's time is spent on.
 pub fn bound(group: &Group<'_>) -> Bound {
     let mut parts: BTreeMap<WaitClass, u64> = BTreeMap::new();
     for it in &group.waited.groups {
@@ -65,25 +64,25 @@ fn words_of(class: WaitClass, device: Option<&DeviceSummary>) -> String {
         WaitClass::Queue => format!("the queue of {name}"),
         WaitClass::Tag => format!("free tags of {name}"),
         WaitClass::CgroupThrottle => "the I/O limit of the cgroup".to_owned(),
-        WaitClass::DirtyThrottle => "the limit of dirty pages".to_owned(),
-        WaitClass::JournalCommit => "commits of the journal".to_owned(),
-        WaitClass::JournalSpace => "room in the journal".to_owned(),
-        WaitClass::FsLock => "a lock of the file system".to_owned(),
+        WaitClass::DirtyThrottle => "the dirty page limit".to_owned(),
+        WaitClass::JournalCommit => "journal commits".to_owned(),
+        WaitClass::JournalSpace => "space in the journal".to_owned(),
+        WaitClass::FsLock => "a file system lock".to_owned(),
         WaitClass::Fsync => "writeback of dirty pages".to_owned(),
         WaitClass::Swap => "swap".to_owned(),
         WaitClass::Reclaim => "memory reclaim".to_owned(),
         WaitClass::RunQueue => "the CPU (run queue)".to_owned(),
-        WaitClass::Unknown => "something that is not known".to_owned(),
+        WaitClass::Unknown => "an unknown reason".to_owned(),
         other => other.phrase().to_owned(),
     }
 }
 
-/// Requests in flight while the device is busy.
+/// Returns the mean requests in flight while the device is busy.
 pub fn depth(device: &DeviceSummary) -> f64 {
     device.busy_depth_mean.unwrap_or(device.in_flight_mean)
 }
 
-/// Whether it is busy all the time with requests that wait for each other.
+/// Whether it is busy nearly all the time with requests that wait for each other.
 pub fn is_saturated(device: &DeviceSummary) -> bool {
     let held = facts::stage_sum(device, Interval::Q2d) as f64;
     let all = facts::stage_sum(device, Interval::Q2c).max(1) as f64;
@@ -91,7 +90,7 @@ pub fn is_saturated(device: &DeviceSummary) -> bool {
     device.util_share.unwrap_or(0.0) >= SATURATED && queues
 }
 
-/// The mean wait from which on one of this kind is slow on this device, nanoseconds.
+/// Returns the least mean of a slow wait of this kind on this device, nanoseconds.
 fn limit(facts: &Facts<'_>, group: &Group<'_>) -> f64 {
     let rotates = |it: &DeviceSummary| facts.setting(it, "queue/rotational") == Some("1");
     match group.kind {
@@ -101,8 +100,8 @@ fn limit(facts: &Facts<'_>, group: &Group<'_>) -> f64 {
     }
 }
 
-/// Whether the waits are slow by the field's standards, so that they are worth a warning. A writer
-/// that is only paced by the limit of dirty pages is held to its device's speed, as it must be.
+/// Whether the waits are slow by the field's standards, and therefore worth a warning. A writer
+/// that is only throttled by the dirty page limit is paced to its device's speed, as intended.
 pub fn is_slow(facts: &Facts<'_>, group: &Group<'_>) -> bool {
     let waited = &group.waited;
     let paced: u64 = waited
@@ -119,15 +118,15 @@ pub fn is_slow(facts: &Facts<'_>, group: &Group<'_>) -> bool {
     mean >= limit(facts, group) || is_felt || spills(facts, group)
 }
 
-/// What the files are for that the first program waits for.
+/// Returns the first program and the role of the files it waits for.
 fn role<'a>(group: &Group<'a>) -> Option<(&'a str, Role)> {
     let program = group.programs.first()?;
     let role = programs::role_of(Some(program.process), &program.file()?)?;
     Some((program.process, role))
 }
 
-/// Whether commits have the device to themselves: as many as it takes, which is what a database that is
-/// asked for as much as possible does. Without a log that is known nobody can tell.
+/// Whether commits have the device to themselves: as many as it takes, like a database under full
+/// load. `false` if the log is unknown.
 fn is_by_itself(facts: &Facts<'_>, group: &Group<'_>) -> bool {
     let (Some(device), Some((process, Role::WriteAheadLog))) = (group.device, role(group)) else {
         return false;
@@ -138,16 +137,16 @@ fn is_by_itself(facts: &Facts<'_>, group: &Group<'_>) -> bool {
     group.kind == Kind::Sync && 2 * log_ns >= all_ns
 }
 
-/// Whether a program waits most of the time for what it keeps in temporary files, on a device that is full
-/// of that: with more memory it would not write them.
+/// Whether a program waits most of the time for its temporary files, on a saturated device: with
+/// more memory it would not write them.
 fn spills(facts: &Facts<'_>, group: &Group<'_>) -> bool {
     let is_temporary = role(group).is_some_and(|(_, role)| role == Role::Temporary);
     let is_most = 2 * group.waited.time_ns >= facts.duration_ns();
     is_temporary && is_most && group.device.is_some_and(is_saturated)
 }
 
-/// Whether several threads wait for each other's requests on a saturated device. A thread that takes
-/// completions chose how many requests are in flight, and waits for nobody else.
+/// Whether several threads wait for each other's requests on a saturated device. A thread that
+/// takes completions chose its own depth, and waits for no other thread.
 fn is_contended(group: &Group<'_>) -> bool {
     let threads: u64 = group.programs.iter().map(|it| it.threads).sum();
     group.kind != Kind::Async && threads >= 2 && group.device.is_some_and(is_saturated)

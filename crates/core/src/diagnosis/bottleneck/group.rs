@@ -1,5 +1,5 @@
-//! The waits of one sort for one device, by program: processes of one name in one container are
-//! one program, as a database's backends are.
+//! The waits of one kind for one device, by program: processes of one name in one container are one
+//! program, such as a database's backends.
 //!
 //! What does not belong here: what they wait for (see [`super::bound`]).
 
@@ -17,7 +17,7 @@ pub struct Program<'a> {
     pub process: &'a str,
     /// Its container or systemd unit.
     pub container: Option<&'a str>,
-    /// Its processes.
+    /// The PIDs of its processes.
     pub pids: BTreeSet<u32>,
     /// Their threads that waited.
     pub threads: u64,
@@ -26,7 +26,7 @@ pub struct Program<'a> {
 }
 
 impl Program<'_> {
-    /// The file, or the pattern of files, with most of its time.
+    /// Returns the file, or the pattern of files, with most of its time.
     pub fn file(&self) -> Option<String> {
         let mut files: BTreeMap<&str, u64> = BTreeMap::new();
         for group in &self.waited.groups {
@@ -48,7 +48,7 @@ impl Program<'_> {
         words::pattern(names)
     }
 
-    /// The call that most of its time is spent in.
+    /// Returns the call with most of its time.
     pub fn call(&self, facts: &Facts<'_>) -> Option<&'static str> {
         let mut calls: BTreeMap<Option<u32>, u64> = BTreeMap::new();
         for group in &self.waited.groups {
@@ -59,12 +59,12 @@ impl Program<'_> {
     }
 }
 
-/// The waits of one sort for one device.
+/// The waits of one kind for one device.
 #[derive(Clone, Debug)]
 pub struct Group<'a> {
     /// What the threads do.
     pub kind: Kind,
-    /// The device, where it is known.
+    /// The device, if known.
     pub device: Option<&'a DeviceSummary>,
     /// All of the waits.
     pub waited: Waited<'a>,
@@ -72,7 +72,7 @@ pub struct Group<'a> {
     pub programs: Vec<Program<'a>>,
 }
 
-/// The group of this kind with the most time; of each kind the device with most of it.
+/// Returns the group of this kind for the device with the most time.
 pub fn largest<'a>(facts: &Facts<'a>, kind: Kind) -> Option<Group<'a>> {
     let of_kind = facts.waits(|group| Kind::of(facts, group) == kind);
     let mut devices: BTreeMap<Option<&str>, u64> = BTreeMap::new();
@@ -106,7 +106,8 @@ fn programs<'a>(waited: &Waited<'a>) -> Vec<Program<'a>> {
     programs
 }
 
-/// The threads of all processes: of one process the most that any of its groups has.
+/// Returns the number of threads of all processes: for each process the largest number of its
+/// groups.
 fn threads(groups: &[&WaitGroup]) -> u64 {
     let mut most: BTreeMap<u32, u64> = BTreeMap::new();
     for group in groups {

@@ -1,6 +1,6 @@
-//! What sort of call a wait is in.
+//! The kind of call that a wait is in.
 //!
-//! What does not belong here: whose waits they are (see [`super::group`]).
+//! What does not belong here: the programs that wait (see [`super::group`]).
 
 use crate::analysis::patterns::WaitGroup;
 use crate::diagnosis::facts::Facts;
@@ -8,27 +8,27 @@ use crate::diagnosis::facts::calls::{ASYNC, METADATA, READ, SYNC_ALL, SYNC_FILE,
 use crate::diagnosis::programs::{Role, Topic};
 use crate::model::WaitClass;
 
-/// What threads wait in.
+/// The kind of call or activity that threads wait in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// Making data durable: fsync and its like, and writes that sync by themselves (O_DSYNC).
+    /// Syncs: fsync and the like, and synchronous writes (O_DSYNC).
     Sync,
-    /// Reading, also by touching a mapped page.
+    /// Reads, including faults on mapped pages.
     Read,
-    /// Writing.
+    /// Writes.
     Write,
     /// Names, directories, attributes.
     Metadata,
     /// Completions of asynchronous I/O.
     Async,
-    /// Memory: reclaim and swap, in whatever call.
+    /// Memory: reclaim and swap, in any call.
     Memory,
-    /// Nothing that is known.
+    /// Unknown.
     Unknown,
 }
 
 impl Kind {
-    /// The kind of a group of waits.
+    /// Returns the kind of a group of waits.
     pub fn of(facts: &Facts<'_>, group: &WaitGroup) -> Kind {
         use WaitClass::*;
         let is = |calls| facts.is_call(group.syscall, calls);
@@ -48,7 +48,7 @@ impl Kind {
         }
     }
 
-    /// What threads do where their call has no name.
+    /// Returns what threads wait for if their call has no name.
     pub const fn doing(self) -> &'static str {
         match self {
             Kind::Sync => "syncs",
@@ -61,7 +61,7 @@ impl Kind {
         }
     }
 
-    /// What a program's own advice must be about.
+    /// Returns the topic of the program's own advice.
     pub const fn topic(self, role: Option<Role>) -> Topic {
         match (self, role) {
             (_, Some(Role::Temporary)) => Topic::Spill,

@@ -15,7 +15,7 @@ use crate::diagnosis::subject::Subject;
 use crate::diagnosis::words;
 use crate::figures::plural;
 
-/// The share of a group's time from which on a second program is named, too. Chosen.
+/// The least share of a group's time to name a second program, too. Chosen.
 const SECOND: f64 = 0.2;
 
 /// The finding.
@@ -65,7 +65,7 @@ fn role(subject: &Subject) -> Option<Role> {
 }
 
 /// `8 processes of postgres (postgresql.service) wait in fdatasync for the write-ahead log
-/// /db/pg_wal/1 on sda, 4.10 ms each time`.
+/// /db/pg_wal/1 on sda, 4.10 ms on average`.
 fn sentence(facts: &Facts<'_>, group: &Group<'_>, subject: &Subject, role: Option<Role>) -> String {
     let Some(top) = group.programs.first() else { return String::new() };
     let call = top.call(facts);
@@ -85,14 +85,14 @@ fn sentence(facts: &Facts<'_>, group: &Group<'_>, subject: &Subject, role: Optio
     let second = second.unwrap_or_default();
     let (who, verb) = named(top);
     format!(
-        "{who} {verb} {how}{}{}, {} each time{second}",
+        "{who} {verb} {how}{}{}, {} on average{second}",
         file.unwrap_or_default(),
         words::on(subject),
         words::time(top.waited.mean_ns()),
     )
 }
 
-/// Who waits, and the verb that agrees with it.
+/// Returns the waiting program, and the verb that agrees with it.
 fn named(program: &Program<'_>) -> (String, &'static str) {
     let pids = program.pids.len() as u64;
     let pid = program.pids.first().copied().filter(|pid| *pid > 0);
@@ -104,7 +104,7 @@ fn named(program: &Program<'_>) -> (String, &'static str) {
     }
 }
 
-/// Adds the two modes of the requests that the group waits for, where they have two.
+/// Adds the two latency modes of the requests that the group waits for, if there are two.
 fn shaped(finding: Finding, group: &Group<'_>) -> Finding {
     let Some(device) = group.device else { return finding };
     let directions = match group.kind {
@@ -124,7 +124,7 @@ fn shaped(finding: Finding, group: &Group<'_>) -> Finding {
     let name = &device.device;
     finding.shown(
         format!(
-            "{what} take {} or {}; the slow ones are",
+            "{what} take {} or {}; share of slow ones",
             words::time(modes.fast_ns as f64),
             words::time(modes.slow_ns as f64),
         ),
@@ -134,14 +134,14 @@ fn shaped(finding: Finding, group: &Group<'_>) -> Finding {
     )
 }
 
-/// Adds how busy the device is.
+/// Adds the device's utilization.
 pub(super) fn busy(finding: Finding, device: Option<&DeviceSummary>) -> Finding {
     let Some(device) = device else { return finding };
     let name = &device.device;
     let Some(util) = device.util_share else { return finding };
     let stat = format!("iowhy stat -d {name}");
     finding.shown(format!("{name} busy"), util * 100.0, "%", stat.clone()).shown(
-        "requests in flight while it is busy",
+        "mean requests in flight while busy",
         bound::depth(device),
         "requests",
         stat,
@@ -156,24 +156,24 @@ fn fix(group: &Group<'_>, subject: &Subject, role: Option<Role>) -> String {
     }
     let general = match group.kind {
         Kind::Sync => {
-            "make several changes durable with one sync; put the log on its own device, one with \
-             protection against power loss"
+            "commit several changes with one sync; put the log on its own device, one with \
+             power-loss protection"
         }
         Kind::Read => {
-            "keep what is read again in memory (a larger cache, a higher memory limit); read with \
-             several requests at once, or less; move other readers elsewhere"
+            "keep repeatedly read data in memory (a larger cache, a higher memory limit); read \
+             with several requests at once, or read less; move other readers elsewhere"
         }
         Kind::Write => {
             "write larger blocks, from several threads or asynchronously; move other writers elsewhere"
         }
         Kind::Metadata => {
-            "look at fewer files, and less often; keep their directories in memory; larger, fewer \
+            "access fewer files, and less often; keep their directories cached; use fewer, larger \
              files"
         }
-        Kind::Async => "a faster device, or fewer requests in flight: more only wait longer",
+        Kind::Async => "use a faster device, or fewer requests in flight: more only wait longer",
         Kind::Memory => {
-            "more memory for the machine or the cgroup, or fewer programs in it: `iowhy cache 1` \
-             shows what fills it"
+            "provide more memory for the machine or the cgroup, or run fewer programs in it: \
+             `iowhy cache 1` shows what fills it"
         }
         Kind::Unknown => "find where they wait: `iowhy stacks` and `iowhy waits --by stack`",
     };
@@ -187,8 +187,8 @@ fn check(group: &Group<'_>) -> String {
     let name = &device.device;
     match group.kind {
         Kind::Sync => format!(
-            "`iowhy stages -d {name}`: if flushes and writes are fast (D2C) and nobody queues (Q2D), \
-             the time is lost above the device: `iowhy waits`, `iowhy chains`"
+            "`iowhy stages -d {name}`: if flushes and writes are fast (D2C) and do not queue \
+             (Q2D), the time is lost above the device: `iowhy waits`, `iowhy chains`"
         ),
         _ => format!(
             "`iowhy stages -d {name}`: if D2C and Q2D are short, the time is lost above the device: \

@@ -1,5 +1,5 @@
-//! A device that is busy all the time, whatever waits for it: what can be said where waits are not
-//! in the data, as in a capture of blktrace, or where nobody waits for what it does.
+//! A saturated device, with or without waits for it: for data without waits, such as a blktrace
+//! capture, and for I/O that no thread waits for.
 //!
 //! What does not belong here: threads that wait (see [`super::group`]).
 
@@ -19,7 +19,7 @@ pub(super) fn judge(facts: &Facts<'_>) -> Verdict {
     let top = facts.top_process(device, |_| true);
     let subject = facts::subject_of(&device.device, top);
     let name = &device.device;
-    let by = subject.process.as_ref().map(|_| format!(", most of it for {}", words::who(&subject)));
+    let by = subject.process.as_ref().map(|_| format!(", mostly for {}", words::who(&subject)));
     let sentence = format!(
         "{name} is saturated: busy {} of the time with {} requests in flight, {} each{}",
         words::percent(device.util_share.unwrap_or(SATURATED)),
@@ -32,17 +32,17 @@ pub(super) fn judge(facts: &Facts<'_>) -> Verdict {
     let finding = Finding::of_device(facts, time, time, sentence)
         .sure(Confidence::Certain)
         .at_most(most(facts, device))
-        .shown("mean time of a request (Q2C)", mean_ns(device), "ns", stages.clone())
-        .shown("of it before the device (Q2D)", held * 100.0, "%", stages);
+        .shown("mean request time (Q2C)", mean_ns(device), "ns", stages.clone())
+        .shown("share of it before the driver (Q2D)", held * 100.0, "%", stages);
     busy(finding, Some(device))
         .about(subject)
         .fix(
-            "less load at once: move a program to another device, limit it (io.max of its cgroup), \
-             or run it at another time; else a faster device",
+            "reduce the concurrent load: move a program to another device, limit it (io.max of its \
+             cgroup), or run it at another time; else use a faster device",
         )
         .check(format!(
-            "`iowhy stat 1 -d {name}` while the largest program rests: if the others' requests \
-             take as long, the device is slow by itself"
+            "`iowhy stat 1 -d {name}` while the largest program is paused: if the others' requests \
+             take as long, the device itself is slow"
         ))
         .into()
 }
@@ -54,7 +54,7 @@ fn mean_ns(device: &DeviceSummary) -> f64 {
     sum as f64 / count.max(1) as f64
 }
 
-/// Where it is known that nobody waits, it is information; else as for waits that are slow.
+/// Returns `Info` if waits are known (another bottleneck covers them) or short, else `Warning`.
 fn most(facts: &Facts<'_>, device: &DeviceSummary) -> Severity {
     let rotates = facts.setting(device, "queue/rotational") == Some("1");
     let limit = if rotates { SLOW_ROTATING_NS } else { SLOW_NS };

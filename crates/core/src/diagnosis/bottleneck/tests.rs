@@ -1,4 +1,4 @@
-//! What the layer below the named causes says of watches whose waits are known.
+//! Tests the layer below the named causes on watches with known waits.
 
 use super::bound::{FELT_NS, SLOW_NS, SLOW_SYNC_NS};
 use crate::diagnosis::facts::Facts;
@@ -12,7 +12,7 @@ const FDATASYNC: u32 = 75;
 const PREAD: u32 = 17;
 const WAL: &str = "/var/lib/postgresql/15/main/pg_wal/000000010000000000000001";
 
-/// Adds a wait of such a call for a file on sda.
+/// Adds a wait in this call for a file on sda.
 fn wait(script: &mut Script, (pid, name): (u32, &str), call: u32, file: &str, at: u64, ns: u64) {
     script.wait((pid, name), WaitClass::Device, ns, ns, 0);
     let (sda, file) = (script.names.intern("sda"), script.names.intern(file));
@@ -21,7 +21,7 @@ fn wait(script: &mut Script, (pid, name): (u32, &str), call: u32, file: &str, at
     (wait.syscall, wait.device, wait.file) = (Some(call), Some(sda), Some(file));
 }
 
-/// Eight clients that commit, each for `each` nanoseconds, nearly all of the time; one write in
+/// Eight clients that commit nearly all the time, for `each` nanoseconds per commit; one write in
 /// sixteen is slow.
 fn commits(each: u64) -> Script {
     let mut script = Script::new(10);
@@ -36,7 +36,7 @@ fn commits(each: u64) -> Script {
     script
 }
 
-/// What is said of one bottleneck, whatever explains it.
+/// The finding of one bottleneck, whether or not a cause explains it.
 fn judged(script: &Script, id: &str) -> Option<Finding> {
     let summary = script.summary();
     let facts = Facts::new(&summary);
@@ -84,7 +84,8 @@ fn syncs_are_slow_from_five_milliseconds_on() {
     assert!(severity(SLOW_SYNC_NS as u64 - MS / 10).is_none_or(|it| it == Severity::Info));
 }
 
-/// Two clients that commit at once, 2 ms each, beside so many pages of a checkpoint each 2 ms.
+/// Two clients that commit concurrently, 2 ms each, with this many pages of a checkpoint every 2
+/// ms.
 fn beside(pages: u64) -> Script {
     let mut script = Script::new(10);
     for turn in 0..4_950 {
@@ -114,7 +115,7 @@ fn commits_that_have_the_device_to_themselves_are_well() {
     assert_eq!(severity(&beside(3), "slow-sync"), Some(Severity::Critical));
 }
 
-/// A sort that reads its temporary file, 2 ms each time, with `depth` requests in flight.
+/// A sort that reads its temporary file, 2 ms per read, with `depth` requests in flight.
 fn sort(file: &str, depth: u64) -> Script {
     let mut script = Script::new(10);
     for turn in 0..4_950 {
@@ -137,14 +138,14 @@ fn a_sort_that_fills_the_device_with_its_temporary_files_is_slow() {
     assert_eq!(severity(&sort("/db/base/1/2", 4), "slow-reads"), Some(Severity::Info));
 }
 
-/// Readers that wait for `each` nanoseconds at a time, of a device with `depth` requests in flight.
+/// Readers that wait `each` nanoseconds per read, on a device with `depth` requests in flight.
 fn readers(each: u64, depth: u64) -> Script {
     let mut script = Script::new(10);
     for turn in 0..(9_900 * MS / each) {
         for reader in 0..depth {
             let (at, pid) = (turn * each, 200 + reader as u32);
             let read = script.read("sda", 65_536).by(pid, "backend").at(at as i64);
-            // Random addresses: no rule of patterns fits.
+            // Random addresses: no rule for patterns fits.
             let sector = (turn * depth + reader) * 7919 * 4099 % (1 << 30) * 128;
             read.sector(sector).direct(500, 500, each - 1000).add();
             wait(&mut script, (pid, "backend"), PREAD, "/data/table", at, each);
@@ -188,10 +189,10 @@ fn nothing_waits_is_said_where_nothing_does() {
     wait(&mut script, (7, "cat"), PREAD, "/etc/hosts", 0, 60_000);
     let quiet = diagnose(&script.summary()).quiet.unwrap();
     assert!(quiet.starts_with("No thread waits for storage: 60.0 µs"), "{quiet}");
-    // Somebody does, if never for long.
+    // Threads wait, but never for long.
     let diagnosis = diagnose(&readers(MS / 4, 1).summary());
     let quiet = diagnosis.quiet.as_ref().unwrap();
-    assert!(quiet.contains("Threads were blocked 9.90 s in all within 10.0 s."), "{quiet}");
+    assert!(quiet.contains("Threads were blocked for 9.90 s in total within 10.0 s."), "{quiet}");
     assert_eq!(first(&diagnosis).layer, Layer::Bottleneck);
 }
 

@@ -1,4 +1,4 @@
-//! Who made others wait, by program: processes of one name in one container are parts of one.
+//! Programs that made others wait: processes of one name in one container are one program.
 
 use super::Facts;
 use crate::diagnosis::words;
@@ -9,21 +9,21 @@ use std::collections::BTreeMap;
 pub struct Behind {
     /// Its name.
     pub process: String,
-    /// The number of one of its processes.
+    /// The PID of one of its processes.
     pub pid: Option<u32>,
     /// Its container or systemd unit.
     pub container: Option<String>,
-    /// For how long the device worked on its requests while others waited, nanoseconds.
+    /// Time that the device served its requests while others waited, nanoseconds.
     pub time_ns: u64,
-    /// Who waited behind it, the one that was made to wait longest.
+    /// The program that waited longest behind it.
     pub victim: String,
-    /// All that these others waited for requests, nanoseconds.
+    /// Total time that these others waited for requests, nanoseconds.
     pub waited_ns: u64,
 }
 
 impl<'a> Facts<'a> {
-    /// Who made processes of other programs wait by requests of these origins; nobody where it is not
-    /// known. Two tenants may run programs of one name: the container tells.
+    /// Returns the programs whose requests of these origins made other programs wait; empty without
+    /// blame. Two tenants may run programs of one name, so containers distinguish them.
     pub fn behind(&self, origins: &[&str]) -> Vec<Behind> {
         let mut found: BTreeMap<(&str, Option<&str>), Behind> = BTreeMap::new();
         for waiter in self.summary().blame.iter().flat_map(|blame| &blame.waiters) {
@@ -54,14 +54,14 @@ impl<'a> Facts<'a> {
         found.into_values().collect()
     }
 
-    /// The container or systemd unit of a process, where it is known.
+    /// Returns the container or systemd unit of a process, if known.
     fn container_of(&self, pid: Option<u32>, process: &str) -> Option<&'a str> {
         let known = self.summary().identities.get(&(pid?, process.to_owned()))?;
         known.container.as_deref()
     }
 }
 
-/// Whether these are two programs: of other names, or known to live in different containers.
+/// Whether these are two programs: with different names, or known to be in different containers.
 fn is_other(one: (&str, Option<&str>), other: (&str, Option<&str>)) -> bool {
     let differ = |(a, b): (Option<&str>, Option<&str>)| a.is_some() && b.is_some() && a != b;
     one.0 != other.0 || differ((one.1, other.1))
@@ -76,7 +76,7 @@ mod tests {
         let of = |container| ("postgres", container);
         assert!(is_other(of(Some("pod-a")), of(Some("pod-b"))));
         assert!(!is_other(of(Some("pod-a")), of(Some("pod-a"))));
-        // Where one is not known, they may be parts of one.
+        // If one is unknown, they may be parts of one.
         assert!(!is_other(of(Some("pod-a")), of(None)));
         assert!(is_other(of(None), ("mysqld", None)));
     }

@@ -1,25 +1,25 @@
-//! Work that shares a device with programs that wait for it: how much of the device it takes, and
-//! how much of their waits that can explain.
+//! Work that shares a device with programs that wait for it: its share of the device, and how much
+//! of their waits it can explain.
 //!
 //! What does not belong here: the exact blame for single waits (see `analysis::blame`).
 
 use super::{Facts, Waited, device_time_ns, has_function};
 use crate::analysis::summary::DeviceSummary;
 
-/// Some of the work on a device.
+/// A part of the work on a device.
 #[derive(Clone, Copy, Debug)]
 pub struct Work<'a> {
     /// The device.
     pub device: &'a DeviceSummary,
-    /// The share of the time of its requests.
+    /// The share of the device's request time.
     pub share: f64,
-    /// Whether its functions were seen; else it is known by the names of its threads.
+    /// Whether it is known by its functions; else by its thread names.
     pub by_function: bool,
 }
 
 impl<'a> Facts<'a> {
-    /// The device on which work of these functions, or of processes with these names, takes the
-    /// largest share. A name that ends in `*` stands for all that begin so.
+    /// Returns the device on which work of these functions, or of processes with these names, takes
+    /// the most time. A trailing `*` matches any ending.
     pub fn work(&self, functions: &[&str], processes: &[&str]) -> Option<Work<'a>> {
         let found = self.devices().iter().map(|device| {
             let paths = self.paths_on(&device.device, functions);
@@ -38,13 +38,13 @@ impl<'a> Facts<'a> {
         })
     }
 
-    /// The waits for a device of those that do not do the work themselves.
+    /// Returns the waits for a device of processes that do not do the work themselves.
     pub fn victims(&self, device: &str, is_own: impl Fn(&str) -> bool) -> Waited<'a> {
         self.waits(|it| it.device.as_deref() == Some(device) && !is_own(&it.process))
     }
 }
 
-/// Whether a name is one of `names`; one that ends in `*` stands for all that begin so.
+/// Whether a name is one of `names`; a trailing `*` matches any ending.
 pub fn has_name(name: &str, names: &[&str]) -> bool {
     // A name is matched as a stack of one function.
     !names.is_empty() && has_function(&[name.to_owned()], names)

@@ -1,29 +1,28 @@
-//! The numbers of the system calls that the diagnosis asks for, on the architectures that iowhy
-//! runs on.
+//! System call numbers that the diagnosis needs, on the architectures that iowhy supports.
 //!
-//! What does not belong here: what capture watches (see crate `iowhy-capture`).
+//! What does not belong here: what capture records (see crate `iowhy-capture`).
 
 use super::Facts;
 use crate::analysis::patterns::WaitGroup;
 use crate::model::WaitClass;
 
-/// A system call: its name, its number on x86_64, and where the generic table is used (aarch64,
+/// A system call: its name, its number on x86_64, and its number in the generic table (aarch64,
 /// riscv64).
 #[derive(Clone, Copy, Debug)]
 pub struct Call(&'static str, u32, u32);
 
-/// A call that the generic table does not have.
+/// A call missing from the generic table.
 const NONE: u32 = u32::MAX;
 
-/// Calls that make one file durable.
+/// Calls that sync one file.
 pub const SYNC_FILE: &[Call] =
     &[Call("fsync", 74, 82), Call("fdatasync", 75, 83), Call("msync", 26, 227)];
 /// Calls that write back a whole file system or all of them.
 pub const SYNC_ALL: &[Call] = &[Call("sync", 162, 81), Call("syncfs", 306, 267)];
-/// How programs' locks wait.
+/// Calls in which user space locks wait.
 pub const FUTEX: &[Call] =
     &[Call("futex", 202, 98), Call("futex_waitv", 449, 449), Call("futex_wait", 455, 455)];
-/// Calls that read a file, or that ask for its pages.
+/// Calls that read a file, or populate its pages.
 pub const READ: &[Call] = &[
     Call("read", 0, 63),
     Call("pread64", 17, 67),
@@ -38,7 +37,7 @@ pub const READ: &[Call] = &[
     Call("mlock", 149, 228),
     Call("execve", 59, 221),
 ];
-/// Calls that write a file or make room in it.
+/// Calls that write a file or allocate space in it.
 pub const WRITE: &[Call] = &[
     Call("write", 1, 64),
     Call("pwrite64", 18, 68),
@@ -46,7 +45,7 @@ pub const WRITE: &[Call] = &[
     Call("pwritev", 296, 70),
     Call("pwritev2", 328, 287),
     Call("fallocate", 285, 47),
-    // It begins or awaits writeback, and makes nothing durable.
+    // It starts or awaits writeback, without durability.
     Call("sync_file_range", 277, 84),
 ];
 /// Calls that take completions of asynchronous I/O, or submit it.
@@ -106,20 +105,20 @@ pub const METADATA: &[Call] = &[
 const ALL: &[&[Call]] = &[SYNC_FILE, SYNC_ALL, FUTEX, READ, WRITE, ASYNC, METADATA];
 
 impl Facts<'_> {
-    /// Whether `number` is one of `calls` on the machine that was watched.
+    /// Whether `number` is one of `calls` on the recorded machine.
     pub fn is_call(&self, number: Option<u32>, calls: &[Call]) -> bool {
         number.is_some_and(|number| calls.iter().any(|call| self.number_of(call) == number))
     }
 
-    /// The name of a call, of those that are in a table here.
+    /// Returns the name of a call, if it is in one of these tables.
     pub fn call_name(&self, number: Option<u32>) -> Option<&'static str> {
         let number = number?;
         let mut calls = ALL.iter().copied().flatten();
         calls.find(|call| self.number_of(call) == number).map(|call| call.0)
     }
 
-    /// Whether a wait is one for data to become durable: in fsync and its like, in a write that syncs
-    /// by itself (O_SYNC, O_DSYNC), or in a sync that a thread of io_uring or of libaio does.
+    /// Whether a wait is for a sync: in fsync and the like, in a synchronous write (O_SYNC,
+    /// O_DSYNC), or in a sync by a thread of io_uring or libaio.
     pub fn is_sync(&self, group: &WaitGroup) -> bool {
         let waits = matches!(group.class, WaitClass::Fsync | WaitClass::JournalCommit);
         let by_itself = self.is_call(group.syscall, WRITE) || self.is_call(group.syscall, ASYNC);

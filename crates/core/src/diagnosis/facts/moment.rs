@@ -1,33 +1,34 @@
-//! What a device did before a moment of the watch, and what since.
+//! A device's I/O before and since a moment of the watch.
 //!
-//! What does not belong here: which moment, and what is to blame for the difference.
+//! What does not belong here: choosing the moment, and blaming the difference on something.
 
 use super::shape;
 use crate::analysis::patterns::{Bin, DevicePatterns, Timeline};
 use std::ops::Range;
 
-/// Bins are made this long, so that each holds enough requests, nanoseconds.
+/// The length of bins, so that each holds enough requests, nanoseconds.
 const BIN_NS: u64 = 500_000_000;
-/// Bins next to the moment that are compared, on each side.
+/// The number of bins next to the moment that are compared, on each side.
 const NEAREST: usize = 10;
-/// Those of them that must hold enough. Chosen: that three of each are apart is one in twenty by chance.
+/// The least number of them with enough requests. Chosen: three of each differ by chance once in
+/// twenty.
 const LEAST_BINS: usize = 3;
-/// Requests that a bin must hold for its mean to say anything.
+/// The least number of requests in a bin for a meaningful mean.
 const LEAST: u64 = 5;
-/// The share of the bytes before from which on a program is the one that asks, and of that share what it must
-/// still have since. Chosen.
+/// The least share of the bytes before for a main program, and the least part of that share that it
+/// must keep. Chosen.
 const HALF: f64 = 0.5;
 
-/// What is counted as work.
+/// The measure of work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Work {
     /// Requests.
     Requests,
-    /// Bytes, where the size of requests may have changed.
+    /// Bytes, if the size of requests may have changed.
     Bytes,
 }
 
-/// What a device did in some of its bins.
+/// A device's I/O in some of its bins.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Part {
     time_ns: f64,
@@ -52,27 +53,27 @@ impl Part {
         part
     }
 
-    /// Bytes a second.
+    /// Returns the bytes per second.
     pub fn bytes_per_s(&self) -> f64 {
         self.bytes * 1e9 / self.time_ns.max(1.0)
     }
 
-    /// The mean time of a request from queueing to completion, nanoseconds.
+    /// Returns the mean time of a request from queueing to completion, nanoseconds.
     pub fn mean_ns(&self) -> f64 {
         self.q2c_ns / self.requests.max(1.0)
     }
 
-    /// The mean size of a request, bytes.
+    /// Returns the mean size of a request, bytes.
     pub fn size(&self) -> f64 {
         self.bytes / self.requests.max(1.0)
     }
 
-    /// The share of reads, of the requests.
+    /// Returns the share of reads among the requests.
     pub fn read_share(&self) -> f64 {
         self.reads / self.requests.max(1.0)
     }
 
-    /// Requests in flight on average.
+    /// Returns the mean requests in flight.
     pub fn depth(&self) -> f64 {
         self.q2c_ns / self.time_ns.max(1.0)
     }
@@ -84,18 +85,19 @@ impl Part {
         }
     }
 
-    /// What is done in a nanosecond.
+    /// Returns the work per nanosecond.
     pub fn pace(&self, of: Work) -> f64 {
         self.work(of) / self.time_ns.max(1.0)
     }
 
-    /// The time of requests for each of what is done, nanoseconds.
+    /// Returns the request time per unit of work, nanoseconds.
     pub fn cost(&self, of: Work) -> f64 {
         self.q2c_ns / self.work(of).max(1.0)
     }
 
-    /// How many times as long these requests take as they would have taken in `before`, reads and others each
-    /// as long as there: of more that are slow the mean is longer, too.
+    /// Returns the ratio of these requests' time to what they would have taken at the mean times of
+    /// `before`, for reads and others separately: more requests of the slower kind also raise the
+    /// mean.
     pub fn times_as_long_as(&self, before: &Part) -> f64 {
         let mean = |ns: f64, count: f64| if count > 0.0 { ns / count } else { before.mean_ns() };
         let read_ns = mean(before.read_q2c_ns, before.reads);
@@ -105,30 +107,30 @@ impl Part {
     }
 }
 
-/// A device around a moment.
+/// A device's I/O around a moment.
 #[derive(Debug)]
 pub struct Around<'a> {
     patterns: &'a DevicePatterns,
     timeline: Timeline,
-    /// Bins of the device's own timeline in one of these.
+    /// Bins of the device's own timeline per bin of `timeline`.
     finer: usize,
     left: Range<usize>,
     right: Range<usize>,
-    /// The bins next to the moment before it.
+    /// The bins just before the moment.
     pub before: Part,
-    /// Those next to it afterwards.
+    /// The bins just after it.
     pub since: Part,
 }
 
 impl<'a> Around<'a> {
-    /// Around a moment between these, nanoseconds after the watch began; `None` where too little was done on
-    /// either side next to it.
+    /// Returns the I/O around a moment between these times, nanoseconds since the watch began;
+    /// `None` if there is too little on either side.
     pub fn new(patterns: &'a DevicePatterns, since_ns: u64, by_ns: u64) -> Option<Around<'a>> {
         let finer = (BIN_NS / patterns.timeline.bin_ns.max(1)).max(1) as usize;
         let timeline = patterns.timeline.coarser(finer);
         let bins = &timeline.bins;
         let first = bins.iter().position(|bin| bin.requests > 0)?;
-        // Those in which the load begins and ends are not full.
+        // The bins in which the load begins and ends are not full.
         let (first, last) = (first + 1, (first + shape::active(&timeline).len()).checked_sub(1)?);
         let bin = |at_ns: u64| (at_ns / timeline.bin_ns.max(1)) as usize;
         let (end, begin) =
@@ -144,7 +146,7 @@ impl<'a> Around<'a> {
         Some(Around { patterns, finer, left, right, before, since, timeline })
     }
 
-    /// The length of a bin, nanoseconds: no change is known to be nearer to another one.
+    /// Returns the length of a bin, nanoseconds: the resolution of a change.
     pub fn bin_ns(&self) -> u64 {
         self.timeline.bin_ns
     }
@@ -154,8 +156,8 @@ impl<'a> Around<'a> {
         bins.map(|bin| Part::of(self.timeline.bin_ns, [bin]).cost(of)).collect()
     }
 
-    /// Whether all bins since cost more than all before, and those next to the moment so many times as much:
-    /// as often again as the cost had been growing before by itself.
+    /// Whether all bins since cost more than all before, and those next to the moment `times` as
+    /// much, beyond the growth that the cost already had before.
     pub fn is_step(&self, times: f64, of: Work) -> bool {
         let (left, right) = (self.costs(&self.left, of), self.costs(&self.right, of));
         let longest = left.iter().copied().fold(0.0, f64::max);
@@ -166,7 +168,7 @@ impl<'a> Around<'a> {
         shortest > longest && shape::mean(next) >= times * grew * shape::mean(last)
     }
 
-    /// Whether the program that asked for most before asks for much less of it all since: then the load is
+    /// Whether the program with most bytes before has a much smaller share since: then the load is
     /// another one.
     pub fn is_another_program(&self) -> bool {
         let raw = |range: &Range<usize>| range.start * self.finer..range.end * self.finer;
@@ -182,15 +184,16 @@ impl<'a> Around<'a> {
         most.is_some_and(|(had, bytes)| had >= HALF && share(bytes, &right) < HALF * had)
     }
 
-    /// The share of the device's time that what was done from the moment on would not have taken at the cost of
-    /// before: of the requests' time, or of a load's that waits for each of them and therefore sends fewer.
+    /// Returns the share of the device's time that the work since would not have taken at the cost
+    /// before: of the request time, or of a load that waits for each request and therefore submits
+    /// fewer.
     pub fn extra_share(&self, of: Work) -> f64 {
         let used = |bin: &&Bin| bin.requests > 0;
         let bins = &self.timeline.bins;
         let whole = Part::of(self.timeline.bin_ns, bins.iter().filter(used));
         let late = || bins.iter().skip(self.left.end).filter(used);
         let after = Part::of(self.timeline.bin_ns, late());
-        // A load that has ended, or goes on with less, is not held up.
+        // A load that has ended, or continues with less, is not delayed.
         let depth = |bin: &Bin| Part::of(self.timeline.bin_ns, [bin]).depth();
         let is_as_deep = |bin: &&Bin| depth(bin) >= HALF * self.since.depth();
         let asked = Part::of(self.timeline.bin_ns, late().filter(is_as_deep));
@@ -202,7 +205,7 @@ impl<'a> Around<'a> {
     }
 }
 
-/// The bins that hold enough requests.
+/// Returns the bins with enough requests.
 fn enough<'b>(bins: &'b [Bin], range: &Range<usize>) -> impl Iterator<Item = &'b Bin> {
     let bins = bins.get(range.clone()).unwrap_or_default();
     bins.iter().filter(|bin| bin.requests >= LEAST)

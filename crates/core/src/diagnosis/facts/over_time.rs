@@ -1,8 +1,8 @@
-//! What a watch shows over time: levels of a device's rate and when one became another, and who comes
-//! back in bursts.
+//! Changes over time: levels of a device's rate, when they changed, and programs with periodic
+//! bursts.
 //!
-//! A claim needs data: a level lasts a tenth of the time that the device was used and is even within
-//! itself, and a rhythm is seen for three periods. What falls short of the latter is said.
+//! A claim needs data: a level lasts a tenth of the time that the device was used and is even
+//! within itself, and a rhythm shows three periods. A shorter rhythm is reported as such.
 
 #[cfg(test)]
 mod tests;
@@ -13,81 +13,81 @@ use crate::analysis::patterns::{Bin, DevicePatterns, OwnerTimeline, Timeline};
 use crate::diagnosis::words;
 use serde::Serialize;
 
-/// Bins that a device's time is looked at in.
+/// The number of bins of a device's time.
 const BINS: usize = 60;
-/// Bins that a level lasts at least.
+/// The least number of bins of a level.
 const LEAST: usize = 6;
-/// What two levels differ by at least. Chosen: two equal watches differ by less.
+/// The least difference between two levels. Chosen: two equal watches differ by less.
 const FACTOR: f64 = 1.3;
-/// How many standard errors they must lie apart: bins next to each other are alike, so that fewer would
-/// be chance. Chosen with noise of several kinds, see the tests.
+/// The least distance in standard errors: adjacent bins are alike, so fewer would be chance. Chosen
+/// with noise of several kinds, see the tests.
 const ERRORS: f64 = 6.0;
-/// How many where it is only tried: a part that holds two levels is uneven itself.
+/// The least distance for a trial cut: a part that contains two levels is uneven itself.
 const TRIED: f64 = 3.0;
-/// How uneven a level may be (coefficient of variation).
+/// The largest coefficient of variation of a level.
 const EVEN: f64 = 0.3;
-/// How even it is where a limit makes it, and how near to a round number: as for `provider-cap`.
+/// How even a limited level is, and how near to a round number: as for `provider-cap`.
 const FLAT: f64 = 0.025;
 const ROUND: f64 = 0.03;
-/// Requests that a bin must hold on average.
+/// The least mean number of requests per bin.
 const REQUESTS: f64 = 5.0;
-/// How often a stretch of time may be split, one part in the other.
+/// How often a stretch of time may be split recursively.
 const DEPTH: usize = 2;
-/// A program in a rhythm with less than this share of the device's bytes is not worth a word.
+/// The least share of the device's bytes of a periodic program to report.
 const LEAST_SHARE: f64 = 0.05;
 
-/// What a watch shows over time.
+/// Changes and rhythms of a watch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct OverTime {
-    /// When a device's rate or its time for each request changed, by device and time.
+    /// Changes of a device's rate or time per request, by device and time.
     pub changes: Vec<Change>,
-    /// Who comes back in bursts.
+    /// Programs with periodic bursts.
     pub bursts: Vec<Burst>,
-    /// What looks like a rhythm and was not seen for long enough; a sentence each.
+    /// Possible rhythms with too few periods; a sentence each.
     pub not_enough: Vec<String>,
 }
 
-/// What a change is.
+/// The kind of a change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// Requests take longer, and no more of them complete.
     Slower,
-    /// Requests take less long, and no fewer complete.
+    /// Requests take less time, and no fewer complete.
     Faster,
-    /// Fewer complete, and take no longer: the device was asked less.
+    /// Fewer complete, and take no longer: fewer were submitted.
     AskedLess,
-    /// More complete, and take no less long: the device was asked more.
+    /// More complete, and take no less time: more were submitted.
     AskedMore,
 }
 
-/// A stretch of time in which a device did the same.
+/// A stretch of time with an even rate of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Level {
-    /// From when, nanoseconds after the watch began.
+    /// Start, nanoseconds since the watch began.
     pub from_ns: u64,
-    /// Until when.
+    /// End, nanoseconds since the watch began.
     pub to_ns: u64,
-    /// Requests completed a second.
+    /// Requests completed per second.
     pub requests_per_s: f64,
-    /// Their bytes a second.
+    /// Their bytes per second.
     pub bytes_per_s: f64,
     /// Their mean time from queueing to completion, nanoseconds.
     pub mean_ns: f64,
-    /// In flight on average (rate × time).
+    /// Mean requests in flight (rate × time).
     pub in_flight: f64,
-    /// The round number of requests a second that it stays at, where it is as flat as a limit is.
+    /// The round number of requests per second that it stays at, if it is as flat as a limit.
     pub flat_at: Option<f64>,
 }
 
-/// A device's level became another.
+/// A change from one level of a device to another.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Change {
     /// The device.
     pub device: String,
-    /// When, nanoseconds after the watch began.
+    /// Time of the change, nanoseconds since the watch began.
     pub at_ns: u64,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// The level before.
     pub before: Level,
@@ -97,22 +97,22 @@ pub struct Change {
     pub sentence: String,
 }
 
-/// A program that comes back in bursts.
+/// A program with periodic bursts.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Burst {
     /// The device.
     pub device: String,
     /// The program.
     pub process: String,
-    /// Its number, where it was one process all the time.
+    /// Its PID, if it was one process all the time.
     pub pid: Option<u32>,
-    /// The file with most of its bytes, where one has most of them.
+    /// The file with most of its bytes, if one has most of them.
     pub file: Option<String>,
-    /// From one burst to the next, nanoseconds.
+    /// Period, nanoseconds.
     pub period_ns: u64,
-    /// Bursts seen.
+    /// Number of bursts.
     pub bursts: u64,
-    /// Share of the device's bytes that are the program's.
+    /// The program's share of the device's bytes.
     pub bytes_share: f64,
     /// The same in one sentence.
     pub sentence: String,
@@ -139,7 +139,7 @@ fn rhythms(patterns: &DevicePatterns, found: &mut OverTime) {
         match shape::rhythm(&owner.bytes, patterns.timeline.bin_ns) {
             Rhythm::Periodic(period) => found.bursts.push(burst(patterns, owner, period, share)),
             Rhythm::TooFew(bursts) => found.not_enough.push(format!(
-                "{bursts} bursts of {} on {}: at least three periods are needed to call it a rhythm",
+                "{bursts} bursts of {} on {}: a rhythm needs at least three periods",
                 words::process(&owner.process, owner.pid, None),
                 patterns.device,
             )),
@@ -156,7 +156,7 @@ fn burst(
 ) -> Burst {
     let file = owner.file.as_ref().map(|file| format!(", mostly of {file}")).unwrap_or_default();
     let sentence = format!(
-        "{} comes in bursts on {} every {}: {} of them, {} of the device's bytes{file}",
+        "{} does I/O in bursts on {} every {}: {} of them, {} of the device's bytes{file}",
         words::process(&owner.process, owner.pid, None),
         patterns.device,
         words::time(period.period_ns as f64),
@@ -175,7 +175,7 @@ fn burst(
     }
 }
 
-/// The changes of one device.
+/// Returns the changes of one device.
 fn changes(device: &str, timeline: &Timeline) -> Vec<Change> {
     let first = timeline.bins.iter().position(|bin| bin.requests > 0).unwrap_or(0);
     let used = Timeline { bin_ns: timeline.bin_ns, bins: shape::active(timeline).to_vec() };
@@ -188,7 +188,7 @@ fn changes(device: &str, timeline: &Timeline) -> Vec<Change> {
     let times: Vec<f64> = coarse.bins.iter().map(mean_ns).collect();
     let mut cuts: Vec<usize> = levels(&rates).into_iter().chain(levels(&times)).collect();
     cuts.sort_unstable();
-    // The same moment in the rate and in the time.
+    // The same moment in the rate and in the time per request.
     cuts.dedup_by(|later, earlier| *later - *earlier < LEAST / 2);
     let bounds: Vec<usize> = [0].into_iter().chain(cuts).chain([rates.len()]).collect();
     let levels: Vec<Level> =
@@ -200,7 +200,8 @@ fn mean_ns(bin: &Bin) -> f64 {
     bin.q2c_ns as f64 / bin.requests.max(1) as f64
 }
 
-/// Where one level of `values` becomes another; nothing where they are not made of even levels.
+/// Returns where one level of `values` changes to another; empty if they do not consist of even
+/// levels.
 fn levels(values: &[f64]) -> Vec<usize> {
     let mut cuts = Vec::new();
     split(values, 0, DEPTH, &mut cuts);
@@ -215,12 +216,12 @@ fn levels(values: &[f64]) -> Vec<usize> {
     cuts.into_iter().zip(apart).filter(|(_, apart)| *apart).map(|(cut, _)| cut).collect()
 }
 
-/// Where stretches begin and end that are cut at `cuts`.
+/// Returns the start and end of stretches cut at `cuts`.
 fn bounds(cuts: &[usize], length: usize) -> Vec<usize> {
     [0].into_iter().chain(cuts.iter().copied()).chain([length]).collect()
 }
 
-/// A level without the bins in which it begins and ends.
+/// Returns a level without its first and last bins.
 fn inner(values: &[f64]) -> &[f64] {
     match values {
         [_, inner @ .., _] if inner.len() >= 2 => inner,
@@ -228,7 +229,7 @@ fn inner(values: &[f64]) -> &[f64] {
     }
 }
 
-/// Cuts `values` where two parts lie apart most, and each part again.
+/// Cuts `values` where the two parts differ most, and then each part again.
 fn split(values: &[f64], offset: usize, depth: usize, cuts: &mut Vec<usize>) {
     let mut best: Option<(f64, usize)> = None;
     for at in LEAST..(values.len() + 1).saturating_sub(LEAST) {
@@ -307,12 +308,12 @@ fn sentence(device: &str, kind: Kind, before: &Level, after: &Level) -> String {
     let what = match kind {
         Kind::Slower => "slower",
         Kind::Faster => "faster",
-        Kind::AskedLess => "asked less",
-        Kind::AskedMore => "asked more",
+        Kind::AskedLess => "less loaded",
+        Kind::AskedMore => "more loaded",
     };
     format!(
-        "{device} is {what} from {} after the watch began: {} instead of {} requests a second{flat}, \
-         {} instead of {} for each",
+        "{device} is {what} from {} after the watch began: {} instead of {} requests per \
+         second{flat}, {} instead of {} per request",
         words::time(after.from_ns as f64),
         words::number(after.requests_per_s),
         words::number(before.requests_per_s),

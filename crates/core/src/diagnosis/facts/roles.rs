@@ -1,4 +1,4 @@
-//! What the files that were written are for, by the table of programs, and how long that took.
+//! Roles of written files, by the programs table, and the time of these writes.
 //!
 //! What does not belong here: which files are whose ([`crate::diagnosis::programs`]).
 
@@ -7,20 +7,20 @@ use crate::analysis::Direction;
 use crate::diagnosis::programs::{self, Role};
 use crate::diagnosis::words;
 
-/// Files of some roles, and what was written into them.
+/// Writes to files of certain roles.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
     /// Time of the requests that wrote them, nanoseconds.
     pub time_ns: u64,
-    /// What the role of most of this time is.
+    /// The role with most of this time.
     pub role: Role,
-    /// What the names of that role's files have in common.
+    /// The common pattern of that role's files.
     pub file: Option<String>,
 }
 
 impl Facts<'_> {
-    /// What was written into files that have one of the roles where they are `process`'s; `None` where
-    /// there are none.
+    /// Returns the writes to files of `process` that have one of the roles; `None` if there are
+    /// none.
     pub fn written(&self, process: &str, roles: &[Role]) -> Option<Written> {
         let rows = self.summary.files.rows.iter();
         let files = rows.filter_map(|row| {

@@ -1,39 +1,39 @@
-//! The shape of a device's timeline: plateaus, steps, bursts that come again.
+//! The shape of a device's timeline: plateaus, steps, periodic bursts.
 
 use crate::analysis::patterns::{Bin, Timeline};
 use crate::analysis::summary::Bucket;
 
-/// Periods that must be seen before a burst is called periodic.
+/// The least number of periods of a periodic burst.
 const PERIODS: usize = 3;
-/// A bin is in a burst from this multiple of the mean on.
+/// A bin is in a burst from this multiple of the mean.
 const BURST: f64 = 2.0;
-/// Distances between bursts may differ by this share of their mean: of four bursts at random one set in
-/// twenty-four is as even by chance.
+/// The largest deviation of distances between bursts from their mean: four random bursts are as
+/// even by chance once in twenty-four.
 const REGULAR: f64 = 0.25;
 
 /// Bursts at regular intervals.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Period {
-    /// From one burst to the next, nanoseconds.
+    /// Period, nanoseconds.
     pub period_ns: u64,
-    /// Bursts seen.
+    /// Number of bursts.
     pub bursts: usize,
-    /// Share of the bytes that lie in them.
+    /// Share of the bytes in the bursts.
     pub share: f64,
 }
 
-/// What bytes over time look like.
+/// The pattern of bytes over time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rhythm {
     /// Bursts at regular intervals, at least three of these.
     Periodic(Period),
-    /// Two or three bursts with calm between them: fewer periods than a claim needs.
+    /// Two or three bursts with calm between them: too few periods for a claim.
     TooFew(usize),
     /// Anything else.
     None,
 }
 
-/// The rhythm of bytes in bins of `bin_ns`.
+/// Returns the rhythm of bytes in bins of `bin_ns`.
 pub fn rhythm(bytes: &[u64], bin_ns: u64) -> Rhythm {
     let sum: f64 = bytes.iter().map(|amount| *amount as f64).sum();
     let mean = sum / bytes.len().max(1) as f64;
@@ -70,10 +70,10 @@ fn regular(bin_ns: u64, starts: &[(usize, usize)], share: f64) -> Rhythm {
     Rhythm::Periodic(Period { period_ns, bursts: starts.len(), share })
 }
 
-/// Two levels of a rate, and when the one became the other.
+/// Two levels of a rate, and the point of change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
-    /// The bin with which the second level begins.
+    /// The first bin of the second level.
     pub at: usize,
     /// The mean before, per bin.
     pub before: f64,
@@ -81,8 +81,8 @@ pub struct Step {
     pub after: f64,
 }
 
-/// The one place that splits `values` best into two levels: each of at least three bins, and even
-/// within itself (its coefficient of variation at most `even`).
+/// Returns the point that best splits `values` into two levels: each of at least three bins, and
+/// even within itself (its coefficient of variation at most `even`).
 pub fn step(values: &[f64], even: f64) -> Option<Step> {
     const LEAST: usize = 3;
     let mut best: Option<(f64, Step)> = None;
@@ -100,17 +100,18 @@ pub fn step(values: &[f64], even: f64) -> Option<Step> {
     (is_even(left) && is_even(right)).then_some(step)
 }
 
-/// The values before and after the step at `at`. The bin in which it happens belongs to neither.
+/// Returns the values before and after the step at `at`. The bin in which it happens belongs to
+/// neither.
 pub fn around(values: &[f64], at: usize) -> (&[f64], &[f64]) {
     (&values[..at.saturating_sub(1)], &values[(at + 1).min(values.len())..])
 }
 
-/// The mean; 0 without values.
+/// Returns the mean; 0 without values.
 pub fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// The standard deviation over the mean; infinite where the mean is 0.
+/// Returns the standard deviation over the mean; infinite if the mean is 0.
 pub fn variation(values: &[f64]) -> f64 {
     let mean = mean(values);
     if mean <= 0.0 {
@@ -120,7 +121,7 @@ pub fn variation(values: &[f64]) -> f64 {
     (squares / values.len() as f64).sqrt() / mean
 }
 
-/// The bins between the first and the last in which the device did anything.
+/// Returns the bins between the first and the last with requests.
 pub fn active(timeline: &Timeline) -> &[Bin] {
     let busy = |bin: &Bin| bin.requests > 0;
     let first = timeline.bins.iter().position(busy).unwrap_or(0);
@@ -128,7 +129,7 @@ pub fn active(timeline: &Timeline) -> &[Bin] {
     &timeline.bins[first..last.max(first)]
 }
 
-/// A latency with two modes: most requests are fast, the others take many times as long.
+/// A latency with two modes: fast requests, and slow ones that take many times as long.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TwoModes {
     /// The median of the fast ones, nanoseconds.
@@ -139,8 +140,8 @@ pub struct TwoModes {
     pub slow_share: f64,
 }
 
-/// The two modes of a latency histogram, where it has two: medians that lie at least `APART` times apart,
-/// with a power of two between them in which there are few requests.
+/// Returns the two modes of a latency histogram, if it has two: medians at least a factor of
+/// `APART` apart, with a power of two between them that has few requests.
 pub fn two_modes(buckets: &[Bucket]) -> Option<TwoModes> {
     let total: u64 = buckets.iter().map(|it| it.requests).sum();
     let octave = |it: &Bucket| it.from_ns.checked_ilog2().unwrap_or(0);
@@ -162,13 +163,13 @@ pub fn two_modes(buckets: &[Bucket]) -> Option<TwoModes> {
     found.min_by(|a, b| a.0.total_cmp(&b.0)).map(|it| it.1)
 }
 
-/// What lies between two modes is at most this share of the smaller one. Chosen.
+/// The largest ratio of the requests between two modes to the smaller mode. Chosen.
 const VALLEY: f64 = 0.1;
-/// How far apart the medians of two modes lie at least. Chosen.
+/// The least ratio between the medians of two modes. Chosen.
 const APART: f64 = 8.0;
-/// The share of requests that a mode has at least: 1 %, what a 99th percentile sees.
+/// The least share of requests in a mode: 1 %, what a 99th percentile shows.
 const SLOW_SHARE: f64 = 0.01;
-/// And how many requests.
+/// The least number of slow requests.
 const LEAST_SLOW: u64 = 5;
 
 fn median(buckets: &[Bucket]) -> Option<u64> {
@@ -181,8 +182,8 @@ fn median(buckets: &[Bucket]) -> Option<u64> {
     Some(middle.from_ns)
 }
 
-/// The nearest number that a person would choose as a limit: one or two digits and zeroes, or a power
-/// of two, or a multiple of 50.
+/// Returns the nearest number that a person would choose as a limit: one or two digits and zeroes,
+/// or a power of two, or a multiple of 50.
 pub fn is_round(value: f64, tolerance: f64) -> Option<f64> {
     if value < 1.0 {
         return None;

@@ -1,4 +1,4 @@
-//! Waits whose kernel stack goes through certain functions, and whose they are.
+//! Waits whose kernel stack goes through certain functions, and their processes.
 //!
 //! What does not belong here: which class a stack has (see [`crate::analysis::waits::class`]).
 
@@ -6,21 +6,21 @@ use super::{Facts, has_function};
 use crate::analysis::patterns::WaitStack;
 use crate::diagnosis::subject::Subject;
 
-/// Waits by what their stacks hold.
+/// Waits selected by their stacks.
 #[derive(Clone, Debug, Default)]
 pub struct Stacked<'a> {
     /// The stacks, longest first.
     pub stacks: Vec<&'a WaitStack>,
     /// Their time, nanoseconds.
     pub time_ns: u64,
-    /// How many waits.
+    /// The number of waits.
     pub waits: u64,
     /// The longest, nanoseconds.
     pub longest_ns: u64,
 }
 
 impl Stacked<'_> {
-    /// Who waited longest, on which device and for which file.
+    /// Returns the process that waited longest, with its device and file.
     pub fn subject(&self) -> Subject {
         let first = |of: fn(&WaitStack) -> Option<String>| self.stacks.iter().find_map(|it| of(it));
         let process = first(|it| it.process.clone());
@@ -39,7 +39,7 @@ impl Stacked<'_> {
         self.stacks.iter().any(|it| has_function(&it.functions, functions))
     }
 
-    /// The time of those that go through one of `functions`, nanoseconds.
+    /// Returns the time of those that go through one of `functions`, nanoseconds.
     pub fn time_in(&self, functions: &[&str]) -> u64 {
         let fit = self.stacks.iter().filter(|it| has_function(&it.functions, functions));
         fit.map(|it| it.time_ns).sum()
@@ -47,12 +47,12 @@ impl Stacked<'_> {
 }
 
 impl<'a> Facts<'a> {
-    /// The waits of programs whose kernel stack goes through one of `functions`.
+    /// Returns the waits of programs whose kernel stack goes through one of `functions`.
     pub fn stacked(&self, functions: &[&str]) -> Stacked<'a> {
         self.stacked_where(|stack| has_function(&stack.functions, functions))
     }
 
-    /// The waits of programs whose kernel stack fits.
+    /// Returns the waits of programs whose kernel stack matches.
     pub fn stacked_where(&self, fits: impl Fn(&WaitStack) -> bool) -> Stacked<'a> {
         let stacks = self.summary().patterns.wait_stacks.iter().filter(|stack| fits(stack));
         let stacks: Vec<&WaitStack> = stacks.collect();

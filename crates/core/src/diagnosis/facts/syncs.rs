@@ -1,5 +1,5 @@
-//! Who makes data durable, how often, and how much of it each time: by the program's own calls, not
-//! by what its device does for others.
+//! Programs that sync, how often, and how many bytes per sync: by the program's own calls, not by
+//! what its device does for others.
 //!
 //! What does not belong here: judging it (see `rules`).
 
@@ -14,14 +14,14 @@ use std::collections::BTreeMap;
 pub struct Syncs<'a> {
     /// Its waits for them.
     pub waited: Waited<'a>,
-    /// Its calls, of the files that it syncs; `None` where calls are not in the data.
+    /// Its calls, for the files that it syncs; `None` if calls are not in the data.
     pub calls: Option<u64>,
-    /// Bytes that it wrote into these files; `None` likewise.
+    /// Bytes that it wrote to these files; `None` likewise.
     pub bytes: Option<u64>,
 }
 
 impl Syncs<'_> {
-    /// Who, and where: the process that waited longest.
+    /// Returns the process that waited longest, with its device and file.
     pub fn subject(&self) -> Subject {
         let mut subject = self.waited.subject();
         let pid = subject.pid;
@@ -31,24 +31,24 @@ impl Syncs<'_> {
         subject
     }
 
-    /// Syncs, or waits for them where the calls are not in the data.
+    /// Returns the number of syncs, or of sync waits if calls are not in the data.
     pub fn count(&self) -> u64 {
         self.calls.unwrap_or(self.waited.waits)
     }
 
-    /// Bytes for each sync.
+    /// Returns the bytes per sync.
     pub fn bytes_each(&self) -> Option<f64> {
         Some(self.bytes? as f64 / self.calls?.max(1) as f64)
     }
 
-    /// Time for each sync, nanoseconds.
+    /// Returns the time per sync, nanoseconds.
     pub fn mean_ns(&self) -> f64 {
         self.waited.time_ns as f64 / self.count().max(1) as f64
     }
 }
 
 impl<'a> Facts<'a> {
-    /// The programs that wait for their syncs, longest first.
+    /// Returns the programs that wait for their syncs, longest first.
     pub fn syncs(&self) -> Vec<Syncs<'a>> {
         let mut programs: BTreeMap<(&str, Option<&str>), Vec<_>> = BTreeMap::new();
         for group in self.waits(|group| self.is_sync(group)).groups {
@@ -75,7 +75,8 @@ impl<'a> Facts<'a> {
             rows.iter().map(|row| of(row)).sum::<u64>()
         };
         let syncs = sum(&synced, |row| row.counts.fsyncs);
-        // Where no call but the write itself syncs (O_SYNC, O_DSYNC), each write of the file does.
+        // If only writes themselves sync (O_SYNC, O_DSYNC), each write of the file counts as a
+        // sync.
         let explicit =
             waited.groups.iter().filter(|it| !self.is_call(it.syscall, super::calls::WRITE));
         let explicit_ns: u64 = explicit.map(|it| it.time_ns).sum();
@@ -98,7 +99,7 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// What to do about syncs: the program's own setting first, where it is known.
+/// Returns the fix for syncs: the program's own setting first, if known.
 pub fn advice(subject: &Subject, general: &str) -> String {
     let program = programs::of(subject.process.as_deref(), subject.file.as_deref());
     match program.and_then(|it| it.advice(Topic::Sync)) {
@@ -107,7 +108,7 @@ pub fn advice(subject: &Subject, general: &str) -> String {
     }
 }
 
-/// What sentences call the file of a subject: ` of the write-ahead log /pg_wal/1`, or nothing.
+/// Returns the file of a subject for sentences: ` of the write-ahead log /pg_wal/1`, or nothing.
 pub fn of_file(subject: &Subject) -> String {
     let Some(file) = &subject.file else { return String::new() };
     match programs::role_of(subject.process.as_deref(), file) {

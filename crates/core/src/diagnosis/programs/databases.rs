@@ -21,16 +21,16 @@ pub(super) const ALL: &[Program] = &[
         advice: &[
             (
                 Topic::Sync,
-                "PostgreSQL: put pg_wal on its own low-latency device; batch commits \
-                 (commit_delay with commit_siblings, larger transactions); where a crash may lose \
-                 the last transactions, but never consistency, set synchronous_commit=off for \
-                 those sessions",
+                "PostgreSQL: put pg_wal on its own low-latency device; batch commits (commit_delay \
+                 with commit_siblings, larger transactions); if a crash may lose the last \
+                 transactions, but never consistency, set synchronous_commit=off for those \
+                 sessions",
             ),
             (
                 Topic::Checkpoint,
-                "PostgreSQL: raise max_wal_size so that checkpoints come by \
-                 checkpoint_timeout, keep checkpoint_completion_target=0.9, set \
-                 checkpoint_flush_after, and put pg_wal on its own device",
+                "PostgreSQL: raise max_wal_size so that checkpoint_timeout triggers checkpoints, \
+                 keep checkpoint_completion_target=0.9, set checkpoint_flush_after, and put pg_wal \
+                 on its own device",
             ),
             (
                 Topic::Spill,
@@ -39,9 +39,9 @@ pub(super) const ALL: &[Program] = &[
             ),
             (
                 Topic::Reads,
-                "PostgreSQL: `EXPLAIN (ANALYZE, BUFFERS)` of the query; an index instead of the \
+                "PostgreSQL: `EXPLAIN (ANALYZE, BUFFERS)` the query; use an index instead of the \
                  scan, more memory for shared_buffers and the page cache, fewer parallel workers \
-                 (max_parallel_workers_per_gather) beside latency-sensitive clients",
+                 (max_parallel_workers_per_gather) next to latency-sensitive clients",
             ),
         ],
     },
@@ -73,8 +73,8 @@ pub(super) const ALL: &[Program] = &[
             ),
             (
                 Topic::Checkpoint,
-                "MySQL/MariaDB: larger redo log (innodb_redo_log_capacity or \
-                 innodb_log_file_size), innodb_io_capacity as the device can do, \
+                "MySQL/MariaDB: enlarge the redo log (innodb_redo_log_capacity or \
+                 innodb_log_file_size), set innodb_io_capacity to what the device can do, turn \
                  innodb_adaptive_flushing on",
             ),
             (
@@ -85,7 +85,7 @@ pub(super) const ALL: &[Program] = &[
             ),
             (
                 Topic::Reads,
-                "MySQL/MariaDB: larger innodb_buffer_pool_size; `EXPLAIN` the query that scans",
+                "MySQL/MariaDB: raise innodb_buffer_pool_size; `EXPLAIN` the query that scans",
             ),
         ],
     },
@@ -98,8 +98,8 @@ pub(super) const ALL: &[Program] = &[
             (
                 Topic::Sync,
                 "etcd: put its data directory, or --wal-dir alone, on a device of its own with low \
-                 sync latency (its manual asks for a 99th percentile of the WAL's fsync below \
-                 10 ms); until then raise --heartbeat-interval and --election-timeout so that no \
+                 sync latency (its manual requires a 99th percentile of the WAL's fsync below 10 \
+                 ms); until then raise --heartbeat-interval and --election-timeout so that no \
                  leader is lost",
             ),
             (
@@ -118,13 +118,13 @@ pub(super) const ALL: &[Program] = &[
             (
                 Topic::Sync,
                 "Redis: put the append-only file on a low-latency device; appendfsync everysec \
-                 syncs once a second, and a crash then loses up to about a second of writes",
+                 syncs once per second, and a crash then loses up to about a second of writes",
             ),
             (
                 Topic::Snapshot,
-                "Redis: take snapshots on a replica or at quiet times (save), on another device \
-                 than the append-only file; no-appendfsync-on-rewrite yes avoids the stall, and a \
-                 crash during a rewrite then loses up to 30 s of writes",
+                "Redis: take snapshots on a replica or at quiet times (save), on a different \
+                 device from the append-only file; no-appendfsync-on-rewrite yes avoids the stall, \
+                 and a crash during a rewrite then loses up to 30 s of writes",
             ),
         ],
     },
@@ -142,13 +142,13 @@ pub(super) const ALL: &[Program] = &[
             (
                 Topic::Checkpoint,
                 "MongoDB: lower eviction_dirty_target and eviction_dirty_trigger so that \
-                 checkpoints write less at once; journal and data on separate devices",
+                 checkpoints write less at once; put journal and data on separate devices",
             ),
             (
                 Topic::Reads,
-                "MongoDB: more memory for the WiredTiger cache and the page cache; an index for \
-                 the query that scans (`db.currentOp()`); read-ahead of 8 to 32 sectors on the \
-                 data's device, as its production notes say",
+                "MongoDB: provide more memory for the WiredTiger cache and the page cache; add an \
+                 index for the query that scans (`db.currentOp()`); set readahead to 8 to 32 \
+                 sectors on the data device, as its production notes say",
             ),
         ],
     },
@@ -166,7 +166,7 @@ pub(super) const ALL: &[Program] = &[
         own_paths: &[(WriteAheadLog, "-journal"), (WriteAheadLog, "-wal"), (Data, "*.db")],
         advice: &[(
             Topic::Sync,
-            "SQLite: put several changes into one transaction; `PRAGMA journal_mode=WAL` with \
+            "SQLite: batch several changes in one transaction; `PRAGMA journal_mode=WAL` with \
              `PRAGMA synchronous=NORMAL` syncs only at checkpoints: after a power failure or a \
              crash of the machine the last transactions may be missing, the database stays \
              consistent",
@@ -186,10 +186,10 @@ pub(super) const ALL: &[Program] = &[
             (
                 Topic::Compaction,
                 "RocksDB: limit compaction (rate_limiter, max_background_jobs, \
-                 bytes_per_sync=1048576), larger write buffers, or a device with more write \
-                 throughput: compaction must keep up with what is written",
+                 bytes_per_sync=1048576), use larger write buffers, or a device with more write \
+                 throughput: compaction must keep up with the writes",
             ),
-            (Topic::Reads, "RocksDB: larger block cache; bloom filters; less read-ahead"),
+            (Topic::Reads, "RocksDB: use a larger block cache, bloom filters, less readahead"),
         ],
     },
     Program {
@@ -210,8 +210,8 @@ pub(super) const ALL: &[Program] = &[
             ),
             (
                 Topic::Reads,
-                "Cassandra: small read-ahead (8 KiB to 16 KiB) on the data's device, as its \
-                 documentation asks; disk_access_mode: mmap_index_only",
+                "Cassandra: set a small readahead (8 KiB to 16 KiB) on the data device, as its \
+                 documentation says; disk_access_mode: mmap_index_only",
             ),
         ],
     },
@@ -222,8 +222,8 @@ pub(super) const ALL: &[Program] = &[
         own_paths: &[],
         advice: &[(
             Topic::Reads,
-            "QuestDB: a version that calls madvise(MADV_RANDOM) on its append columns (6.5.4 and \
-             later); larger cairo.writer.data.append.page.size does not help",
+            "QuestDB: use a version that calls madvise(MADV_RANDOM) on its append columns (6.5.4 \
+             and later); a larger cairo.writer.data.append.page.size does not help",
         )],
     },
 ];

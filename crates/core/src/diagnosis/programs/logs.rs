@@ -1,4 +1,4 @@
-//! Programs that write messages for people, and where such messages are kept.
+//! Programs that write log messages, and the paths of such logs.
 //!
 //! What does not belong here: write-ahead logs, which are data (see the siblings).
 
@@ -15,11 +15,11 @@ pub(super) const ALL: &[Program] = &[
         advice: &[
             (
                 Topic::Logging,
-                "journald: find who repeats itself (`journalctl -n 1000 -o short`), limit the rate \
-                 for that unit (LogRateLimitIntervalSec=, LogRateLimitBurst=: messages beyond are \
-                 dropped), Storage=volatile where the log need not survive a reboot",
+                "journald: find the unit that repeats messages (`journalctl -n 1000 -o short`), \
+                 limit its rate (LogRateLimitIntervalSec=, LogRateLimitBurst=: messages beyond are \
+                 dropped), set Storage=volatile if the log need not survive a reboot",
             ),
-            (Topic::Sync, "journald: SyncIntervalSec= (default 5m) decides how often it syncs"),
+            (Topic::Sync, "journald: SyncIntervalSec= (default 5m) sets how often it syncs"),
         ],
     },
     Program {
@@ -30,14 +30,14 @@ pub(super) const ALL: &[Program] = &[
         advice: &[
             (
                 Topic::Logging,
-                "rsyslog: find the message that repeats; sync=\"off\" of the omfile action (a crash \
-                 of the machine then loses the last messages); limit the rate of the input \
+                "rsyslog: find the repeating message; set sync=\"off\" in the omfile action (a \
+                 crash of the machine then loses the last messages); limit the rate of the input \
                  (SysSock.RateLimit.Burst: messages beyond are dropped)",
             ),
             (
                 Topic::Sync,
-                "rsyslog: sync=\"off\" of the omfile action; a crash of the machine then loses the \
-                 last messages",
+                "rsyslog: set sync=\"off\" in the omfile action; a crash of the machine then loses \
+                 the last messages",
             ),
         ],
     },
@@ -56,7 +56,7 @@ pub(super) const ALL: &[Program] = &[
         own_paths: &[],
         advice: &[(
             Topic::Logging,
-            "find the message that repeats and its level; rotate and compress at quiet times",
+            "find the repeating message and its level; rotate and compress at quiet times",
         )],
     },
 ];

@@ -1,4 +1,4 @@
-//! Queues, search engines, monitoring, containers: services that store data beside other work.
+//! Queues, search engines, monitoring, containers: services that also store data.
 //!
 //! What does not belong here: databases (see [`super::databases`]).
 
@@ -15,18 +15,18 @@ pub(super) const ALL: &[Program] = &[
         advice: &[
             (
                 Topic::Sync,
-                "Kafka: leave log.flush.interval.messages at its default (no sync for each \
-                 message: replication keeps the data) and spread partitions over more log.dirs",
+                "Kafka: leave log.flush.interval.messages at its default (no sync per message: \
+                 replication keeps the data) and spread partitions over more log.dirs",
             ),
             (
                 Topic::Checkpoint,
-                "Kafka: smaller vm.dirty_background_bytes so that the page cache is written \
-                 evenly; log.dirs on their own devices",
+                "Kafka: lower vm.dirty_background_bytes so that the page cache is written evenly; \
+                 put log.dirs on their own devices",
             ),
             (
                 Topic::Reads,
-                "Kafka: consumers that lag read from the disk: more page cache, fewer consumers \
-                 that begin at the earliest offset at once",
+                "Kafka: lagging consumers read from the disk: provide more page cache, start fewer \
+                 consumers at the earliest offset at once",
             ),
         ],
     },
@@ -38,18 +38,18 @@ pub(super) const ALL: &[Program] = &[
         advice: &[
             (
                 Topic::Sync,
-                "Elasticsearch: larger bulk requests; index.translog.durability: async with \
-                 sync_interval where a crash may lose the last seconds of writes",
+                "Elasticsearch: use larger bulk requests; set index.translog.durability: async \
+                 with sync_interval if a crash may lose the last seconds of writes",
             ),
             (
                 Topic::Compaction,
-                "Elasticsearch: longer index.refresh_interval, index.merge.scheduler.\
-                 max_thread_count=1 on rotating disks",
+                "Elasticsearch: raise index.refresh_interval, set \
+                 index.merge.scheduler.max_thread_count=1 on rotating disks",
             ),
             (
                 Topic::Reads,
-                "Elasticsearch: leave half of the memory to the page cache; smaller read_ahead_kb \
-                 (128) on the data's device; fewer shards for each search",
+                "Elasticsearch: leave half of the memory to the page cache; lower read_ahead_kb \
+                 (128) on the data device; use fewer shards per search",
             ),
         ],
     },
@@ -66,15 +66,18 @@ pub(super) const ALL: &[Program] = &[
         advice: &[
             (
                 Topic::Compaction,
-                "Prometheus: fewer series or longer scrape_interval; compaction runs every two \
+                "Prometheus: reduce the series or raise scrape_interval; compaction runs every two \
                  hours and reads whole blocks",
             ),
             (
                 Topic::Reads,
-                "Prometheus: recording rules for the queries that read long ranges; more page \
-                 cache for the blocks they touch",
+                "Prometheus: use recording rules for queries over long ranges; provide more page \
+                 cache for the blocks they read",
             ),
-            (Topic::Sync, "Prometheus: its data directory on a local device, not on a network"),
+            (
+                Topic::Sync,
+                "Prometheus: keep its data directory on a local device, not on a network",
+            ),
         ],
     },
     Program {
@@ -85,14 +88,14 @@ pub(super) const ALL: &[Program] = &[
         advice: &[
             (
                 Topic::Sync,
-                "container images: pull them before they are needed and one at a time \
-                 (kubelet: serializeImagePulls), with the image store on another device than the \
-                 workloads' volumes",
+                "container images: pull them before they are needed and one at a time (kubelet: \
+                 serializeImagePulls), with the image store and the workloads' volumes on \
+                 different devices",
             ),
             (
                 Topic::Checkpoint,
                 "container images: limit parallel pulls and layers (dockerd \
-                 --max-concurrent-downloads), image store on another device",
+                 --max-concurrent-downloads), put the image store on another device",
             ),
         ],
     },
@@ -108,13 +111,13 @@ pub(super) const ALL: &[Program] = &[
         advice: &[
             (
                 Topic::Logging,
-                "JVM: write the GC log to a tmpfs or another device, or let a thread of its own \
-                 write it (JDK 17 and later: -Xlog:async)",
+                "JVM: write the GC log to a tmpfs or another device, or write it asynchronously \
+                 (JDK 17 and later: -Xlog:async)",
             ),
             (
                 Topic::Snapshot,
-                "JVM: write heap dumps to another device (-XX:HeapDumpPath); the program stalls \
-                 until the dump is written",
+                "JVM: write heap dumps to another device (-XX:HeapDumpPath); the program is \
+                 stopped until the dump is written",
             ),
         ],
     },
@@ -137,7 +140,7 @@ pub(super) const ALL: &[Program] = &[
         advice: &[(
             Topic::Sync,
             "dpkg: it syncs each unpacked file so that a crash leaves no half-installed package: \
-             let upgrades run when nobody waits for the disk",
+             run upgrades when no workload needs the disk",
         )],
     },
 ];

@@ -108,7 +108,7 @@ fn fix(subject: &Subject) -> String {
     }
 }
 
-/// Who reads in bulk: some processes of one name, or all of them.
+/// A bulk reader: some processes of one name, or all of them.
 struct Scan {
     /// The largest of them, with the usage of all of them.
     row: Row<ProcessRow>,
@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn a_copy_is_found_as_before() {
         assert!(found("tar", "db", 8000).unwrap().fix.contains("ionice"));
-        assert_eq!(found("tar", "tar", 0), None, "nobody waits behind it");
+        assert_eq!(found("tar", "tar", 0), None, "no process waits behind it");
         assert!(found("tar", "db", 200).is_some());
         assert_eq!(found("tar", "db", 100), None, "for less than 1 % of the interval");
     }

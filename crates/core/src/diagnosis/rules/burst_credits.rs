@@ -91,8 +91,8 @@ struct UsedUp {
 const VOLUME: UsedUp = UsedUp {
     what: "an exhausted burst credit",
     sure: Confidence::Likely,
-    fix: "look at the credit (EBS: BurstBalance) before buying: less load until it is back, or a \
-          volume whose base limit is enough (gp3 or provisioned instead of gp2)",
+    fix: "check the credit (EBS: BurstBalance) before buying: reduce the load until it is back, or \
+          use a volume whose base limit is enough (gp3 or provisioned instead of gp2)",
     check: CREDIT,
 };
 
@@ -100,10 +100,10 @@ const VOLUME: UsedUp = UsedUp {
 const VOLUME_READ: UsedUp = UsedUp {
     what: "an exhausted burst credit, or blocks that are read for the first time",
     sure: Confidence::Likely,
-    fix: "look at the credit (EBS: BurstBalance) before buying: less load until it is back, or a \
-          volume whose base limit is enough (gp3 or provisioned instead of gp2). A volume \
-          restored from a snapshot: read it once (`dd if=/dev/NAME of=/dev/null bs=1M`, which \
-          only reads), or fast snapshot restore",
+    fix: "check the credit (EBS: BurstBalance) before buying: reduce the load until it is back, or \
+          use a volume whose base limit is enough (gp3 or provisioned instead of gp2). For a \
+          volume restored from a snapshot: read it once (`dd if=/dev/NAME of=/dev/null bs=1M`, \
+          which only reads), or use fast snapshot restore",
     check: CREDIT,
 };
 const CREDIT: &str = "the provider's graph of the credit (EBS: BurstBalance; of the instance: \

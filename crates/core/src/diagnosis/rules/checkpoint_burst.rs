@@ -249,8 +249,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Commits every 20 ms that sync a log, and from 4 s to 6 s `pages` of 64 KiB of a checkpoint each 10
-    /// ms, in which a sync takes `slow_ms`.
+    /// Commits every 20 ms that sync a log, and from 4 s to 6 s `pages` of 64 KiB of a checkpoint
+    /// every 10 ms, in which a sync takes `slow_ms`.
     fn found(pages: u64, slow_ms: u64, commits: u64) -> Option<Finding> {
         let mut script = Script::new(10);
         let burst = |at: u64| (4000..6000).contains(&at);

@@ -23,7 +23,7 @@ const NO_MERGES: &str = "queue/nomerges";
 
 rule!(
     "config-regression",
-    "a changed setting",
+    "changed setting",
     "The same load behaves differently with another scheduler, queue length, readahead, mount \
      option or kernel. Within one watch iowhy polls device settings about once a second and \
      compares the times before and after a change; between two hosts, or before and after an \

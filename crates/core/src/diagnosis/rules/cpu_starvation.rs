@@ -25,7 +25,7 @@ const MOST_OF_CPU: f64 = 0.5;
 
 rule!(
     "cpu-starvation",
-    "no CPU after I/O completion",
+    "CPU starvation after I/O completion",
     "The request has completed and the thread is woken, but its CPU is taken by a real-time task, \
      by its cgroup's limit (cpu.max) or by the hypervisor. The program measures slow I/O, although \
      the requests were fast. Since Linux 6.18 a limit stops a thread only when it returns to user \

@@ -41,7 +41,7 @@ const FAILING: &[i32] = &[-5, -61, -84, -110, -121, -67];
 
 rule!(
     "device-slow-tail",
-    "a device with latency outliers or errors",
+    "device latency outliers or errors",
     "Most requests are fast, but a few take tens to thousands of times longer from issue to \
      completion (D2C), and commits, pages or whole queues wait for them. Neither the queue in \
      front of the device nor the load explains them. Disks do this when they retry a sector, SSDs \

@@ -12,7 +12,7 @@ const COMPRESSED: &[&str] = &["squashfs", "erofs", "cramfs"];
 
 rule!(
     "double-caching",
-    "a loop device's file cached twice",
+    "double caching of a loop device's file",
     "A loop device without direct I/O reads and writes its file through the page cache, although \
      the file system on the device has its own. All data is in memory twice and copied once more, \
      flushes wait for both, and write errors of the backing file show late.",

@@ -66,8 +66,8 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .upper_bound()
         .about(facts::subject_of(name, facts.top_process(device, |_| true)))
         .sure(sure)
-        .shown("mean first read of a block", first, "ns", format!("iowhy stages -d {name}"))
-        .shown(format!("mean for {than}"), known, "ns", format!("iowhy stages -d {name}"))
+        .shown("mean latency of first reads", first, "ns", format!("iowhy stages -d {name}"))
+        .shown(format!("mean latency for {than}"), known, "ns", format!("iowhy stages -d {name}"))
         .shown("first reads", touch.first_reads as f64, "requests", format!("iowhy -d {name}"))
         .fix(format!(
             "read the volume once before it is needed (`dd if=/dev/{name} of=/dev/null bs=1M`, \

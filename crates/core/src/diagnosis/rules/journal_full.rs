@@ -10,7 +10,7 @@ const LOG: &[&str] = &["xlog_grant_head_wait", "xlog_grant_head_check"];
 
 rule!(
     "journal-full",
-    "a full journal",
+    "full journal",
     "A journal is a ring. Before its oldest part can be reused, the blocks it describes must be \
      written to their final location (a checkpoint). If changes arrive faster than that, or the \
      journal is small, every change of the file system waits until the checkpoint is done. In XFS \

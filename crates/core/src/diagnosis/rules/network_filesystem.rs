@@ -13,7 +13,7 @@ const STORM_PER_S: f64 = 1000.0;
 
 rule!(
     "network-filesystem",
-    "a network file system",
+    "network file system latency",
     "Reads, writes, lookups and syncs on NFS, SMB, Ceph, 9p and the like are requests to a server. \
      No local block device is involved, so iostat shows nothing. Their latency is that of the \
      network, the server and its disk; every open and stat of an uncached name adds one more.",

@@ -146,7 +146,7 @@ fn judge(facts: &Facts<'_>) -> Judged {
         .sure(if waited.class_ns > 0 { Confidence::Certain } else { Confidence::Likely })
         .shown("share of the time before a tag was allocated (Q2G)", held as f64 / whole.max(1) as f64 * 100.0, "%", format!("iowhy stages -d {name}"))
         .shown("nr_requests", allowed, "requests", format!("cat /sys/block/{name}/queue/nr_requests"))
-        .shown("mean tags in use while busy", seen_or_depth(device, seen), "requests", format!("iowhy -d {name}"))
+        .shown("mean requests with a tag while busy", seen_or_depth(device, seen), "requests", format!("iowhy -d {name}"))
         .shown("blocked time for tags", waited.class_ns as f64, "ns", "iowhy waits")
         .fix(fix(device, seen.is_some()))
         .check("with more tags the time before a tag is allocated (Q2G) falls; if the time at the device (D2C) rises by as much, the device is the limit after all")

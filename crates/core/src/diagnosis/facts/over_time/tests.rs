@@ -1,4 +1,4 @@
-//! Watches whose shape over time is known, and noise that has none.
+//! Watches with known changes over time, and noise without any.
 
 use super::*;
 use crate::analysis::Summarizer;
@@ -8,7 +8,7 @@ use crate::source::Batch;
 const MS: u64 = 1_000_000;
 const S: u64 = 1_000_000_000;
 
-/// Numbers that look random and are the same every time.
+/// Reproducible pseudo-random numbers.
 struct Dice(u64);
 
 impl Dice {
@@ -23,7 +23,7 @@ fn found(script: &Script) -> OverTime {
     over_time(&script.summary())
 }
 
-/// Reads of sda from `from_ns` on, each `every_ns` after the one before and `takes_ns` long.
+/// Reads of sda from `from_ns` on, one every `every_ns`, each `takes_ns` long.
 fn reads(script: &mut Script, (from_ns, to_ns): (u64, u64), every_ns: u64, takes_ns: u64) {
     for at in (from_ns..to_ns).step_by(every_ns as usize) {
         let sector = at / 1000 % 99_991 * 8;
@@ -54,7 +54,7 @@ fn a_load_that_ends_is_no_slow_device() {
     let over_time = found(&script);
     assert_eq!(over_time.changes.len(), 1, "{over_time:#?}");
     assert_eq!(over_time.changes[0].kind, Kind::AskedLess);
-    // One that only begins in the middle has one level.
+    // A load that only starts in the middle has one level.
     let mut script = Script::new(10);
     reads(&mut script, (5 * S, 10 * S), 2 * MS, MS);
     assert_eq!(found(&script), OverTime::default());
@@ -76,7 +76,7 @@ fn noise_has_neither_knees_nor_a_rhythm() {
         let mut dice = Dice(seed * 7919 + 1);
         let mut script = Script::new(10);
         let mut at = 0;
-        // Rates and times that wander, bursts at random, pauses.
+        // Drifting rates and times, random bursts, pauses.
         let mut pace = 2 * MS;
         while at < 10 * S {
             pace = (pace * (90 + dice.below(21)) / 100).clamp(MS, 4 * MS);
@@ -93,7 +93,7 @@ fn noise_has_neither_knees_nor_a_rhythm() {
     }
 }
 
-/// Writes of 4 MiB by cadvisor every `period_ns`, beside steady reads of a database.
+/// Writes of 4 MiB by cadvisor every `period_ns`, concurrent with steady reads of a database.
 fn bursts(seconds: u64, period_ns: u64) -> Script {
     let mut script = Script::new(seconds);
     reads(&mut script, (0, seconds * S), 4 * MS, MS);
@@ -128,11 +128,11 @@ fn two_periods_are_not_enough() {
     assert_eq!(over_time.bursts, []);
     assert_eq!(
         over_time.not_enough,
-        ["3 bursts of cadvisor (42) on sda: at least three periods are needed to call it a rhythm"]
+        ["3 bursts of cadvisor (42) on sda: a rhythm needs at least three periods"]
     );
 }
 
-/// Ten hours, slower after seven of them, in batches: what is kept does not grow.
+/// Ten hours, slower after seven of them, in batches: memory use does not grow.
 #[test]
 fn ten_hours_fit() {
     let (hours, every_ns) = (10_u64, 200 * MS);
@@ -147,7 +147,7 @@ fn ten_hours_fit() {
             let read = script.read("sda", 4096).at((second * S + at) as i64).by(9, &owner);
             read.sector(request * 7919 % 99_991 * 8).direct(500, 500, takes).add();
         }
-        // Once a minute somebody else.
+        // Once a minute another process.
         if second % 60 == 30 {
             let write = script.write("sda", 1 << 20).by(3, "backup").at((second * S) as i64);
             write.sector(1 << 30).direct(500, 500, MS).add();
