@@ -130,11 +130,11 @@ fn notes(summary: &Summary, most: usize, screen: &mut Screen) {
     let mut all = Screen::new(&style);
     header::notes(summary, &mut all);
     let notes = header::paragraphs(&all.text);
-    // What a capture lacks decides what all that follows is worth.
-    let is_imported = summary.environment.is_imported();
+    // What a capture lacks, or why there is no request, decides what all that follows is worth.
+    let are_all_pressing = summary.environment.is_imported() || summary.watch.requests == 0;
     let (mut pressing, others): (Vec<_>, Vec<_>) =
         notes.into_iter().partition(|note| note.is_pressing);
-    pressing.extend(others.into_iter().filter(|_| is_imported));
+    pressing.extend(others.into_iter().filter(|_| are_all_pressing));
     for note in pressing.iter().take(most) {
         note.lines.iter().take(2).for_each(|line| screen.line(line));
     }
@@ -144,7 +144,7 @@ fn notes(summary: &Summary, most: usize, screen: &mut Screen) {
         let notes = plural(hidden as u64, "note");
         screen.prose(&format!("! {notes} not shown: {full}"), 0, Paint::Alert);
     }
-    if !is_imported {
+    if !are_all_pressing {
         header::kept(summary, screen);
     }
 }
